@@ -1,0 +1,80 @@
+// Package hold answers whether a legal hold covers an item.
+//
+// A hold is a live veto: it can only turn a delete into a retain (ruling C8).
+// Every placement raises the tenant's hold epoch, and the hold keeps the epoch it
+// was placed at. That is how a later attempt sees a hold that was placed and
+// released since its intent: it vetoes all the same, because someone was told
+// HELD in between.
+package hold
+
+import (
+	"strings"
+	"time"
+)
+
+// Scope says how much of a tenant a hold covers.
+type Scope string
+
+// The scopes. A prefix lies inside one tenant; it is compared as bytes and may
+// end inside a name, which covers more and never less.
+const (
+	Tenant Scope = "tenant"
+	Prefix Scope = "prefix"
+	Item   Scope = "item"
+)
+
+// Hold is a legal hold inside one tenant.
+type Hold struct {
+	ID     string
+	Tenant string
+	Scope  Scope
+	// Value is the whole key, or the beginning of keys; empty for a tenant.
+	Value  string
+	Reason string
+	By     string
+	// Epoch is the tenant's hold epoch that the placement created.
+	Epoch      int64
+	PlacedAt   time.Time
+	ReleasedAt time.Time // zero while in force
+}
+
+// Active reports whether the hold is in force.
+func (h Hold) Active() bool { return h.ReleasedAt.IsZero() }
+
+// Covers reports whether the hold's scope includes the key.
+func (h Hold) Covers(key string) bool {
+	switch h.Scope {
+	case Tenant:
+		return true
+	case Prefix:
+		return h.Value != "" && strings.HasPrefix(key, h.Value)
+	case Item:
+		return key == h.Value
+	default:
+		return true // an unknown scope protects
+	}
+}
+
+// Set is the holds of one tenant, released ones included.
+type Set []Hold
+
+// Covering returns a hold in force that covers the key.
+func (s Set) Covering(key string) (Hold, bool) {
+	for _, h := range s {
+		if h.Active() && h.Covers(key) {
+			return h, true
+		}
+	}
+	return Hold{}, false
+}
+
+// Vetoing returns a hold that stops a delete decided under the given epoch: one
+// in force, or one placed since, released or not (S18).
+func (s Set) Vetoing(key string, epoch int64) (Hold, bool) {
+	for _, h := range s {
+		if (h.Active() || h.Epoch > epoch) && h.Covers(key) {
+			return h, true
+		}
+	}
+	return Hold{}, false
+}

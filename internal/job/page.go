@@ -1,0 +1,324 @@
+package job
+
+import (
+	"time"
+
+	"github.com/expunge-aws/expunge/internal/failure"
+)
+
+// PageState is where a page stands; internal/ledger draws the machine.
+type PageState string
+
+// The states of a page.
+const (
+	Planned   PageState = "planned"
+	Sent      PageState = "sent"
+	Claimed   PageState = "claimed"
+	Intended  PageState = "intended"
+	Retrying  PageState = "retrying"
+	Completed PageState = "completed"
+	Dead      PageState = "dead"
+	Redriven  PageState = "redriven"
+	Discarded PageState = "discarded"
+)
+
+// PageEvent moves a page from one state to the next.
+type PageEvent string
+
+// The events of a page.
+const (
+	EventSend     PageEvent = "send"     // its message was accepted by the queue
+	EventClaim    PageEvent = "claim"    // a worker leased it
+	EventIntend   PageEvent = "intend"   // its decision to delete is committed
+	EventComplete PageEvent = "complete" // every item has its outcome
+	EventRetry    PageEvent = "retry"    // it waits for another attempt
+	EventPark     PageEvent = "park"     // a brake covers it
+	EventDie      PageEvent = "die"      // no further attempt without an operator
+	EventRedrive  PageEvent = "redrive"  // an operator moves it back
+	EventDiscard  PageEvent = "discard"  // an operator gives it up
+)
+
+// Sending again changes no state but the first: the row only notes when the page
+// is due. A claim from claimed or intended takes over an expired lease.
+var pageMoves = map[PageState]map[PageEvent]PageState{
+	Planned:   {EventSend: Sent, EventClaim: Claimed, EventPark: Planned, EventDie: Dead},
+	Sent:      {EventSend: Sent, EventClaim: Claimed, EventPark: Planned, EventDie: Dead},
+	Claimed:   {EventSend: Claimed, EventClaim: Claimed, EventIntend: Intended, EventComplete: Completed, EventRetry: Retrying, EventPark: Planned, EventDie: Dead},
+	Intended:  {EventSend: Intended, EventClaim: Claimed, EventComplete: Completed, EventRetry: Retrying, EventPark: Planned, EventDie: Dead},
+	Retrying:  {EventSend: Retrying, EventClaim: Claimed, EventPark: Planned, EventDie: Dead},
+	Redriven:  {EventSend: Redriven, EventClaim: Claimed, EventPark: Planned, EventDie: Dead},
+	Dead:      {EventRedrive: Redriven, EventDiscard: Discarded},
+	Completed: {},
+	Discarded: {},
+}
+
+// On returns the state that follows, and whether the event is allowed at all.
+func (s PageState) On(e PageEvent) (PageState, bool) {
+	next, ok := pageMoves[s][e]
+	return next, ok
+}
+
+// Terminal reports whether nothing can happen to the page any more.
+func (s PageState) Terminal() bool { return s == Completed || s == Discarded }
+
+// Open reports whether the page still waits for a worker.
+func (s PageState) Open() bool { return !s.Terminal() && s != Dead }
+
+// Kind tells a range of keys from one split-off item.
+type Kind string
+
+// The kinds of page.
+const (
+	RangePage Kind = "range"
+	ItemPage  Kind = "item"
+)
+
+// Intent is the committed decision to delete exactly what a plan names. The zero
+// value is no intent.
+type Intent struct {
+	Plan    string // SHA-256 of the plan object
+	Epoch   int64  // the tenant's hold epoch the plan was made under
+	Fence   int64  // the claim that committed it
+	Deletes int    // how many items it names; later intents only shrink (S19)
+}
+
+// Death says why a page is a dead letter.
+type Death struct {
+	Reason   Reason
+	At       time.Time
+	LetterAt time.Time // when its dead letter became durable; zero while it is not
+}
+
+// Page is a slice of one tenant's candidates in a run: the unit of delivery and
+// the durable record of the operation. It stays under 1 KB: hashes and counts,
+// no list of keys.
+type Page struct {
+	ID     PageID
+	Run    RunID
+	Tenant string
+	Kind   Kind
+	Rev    int64 // revision of the row: a write names the one it read
+
+	// After (exclusive) and Through (inclusive) bound a range, relative to the
+	// tenant's prefix; an After of "" is the tenant's start.
+	After, Through string
+	// Parent is the page an item was split off from.
+	Parent PageID
+	// Examined and Candidates are what the scan saw. The intent never names more
+	// than Candidates items (F14).
+	Examined, Candidates int
+
+	State PageState
+	// Owner and Fence identify the current or last claim.
+	Owner    string
+	Fence    int64
+	Attempts int // executed attempts, all redrives together
+	LeaseEnd time.Time
+	// QuietAt is when nothing of an earlier intent can land any more.
+	QuietAt time.Time
+	// RunnableAt is since when the page may run: release, or its birth if later.
+	RunnableAt   time.Time
+	FirstFailure time.Time
+	LastClass    failure.Class
+	// RetryAt is when the next attempt may start; NextDue is when the page is overdue.
+	RetryAt, NextDue time.Time
+
+	Intent Intent
+	// Receipt is the hash of the receipt object that counts. While the page is
+	// open it names what was answered so far.
+	Receipt string
+	Counts  Counts
+	Bytes   int64
+	// Planned is how many candidates the deciding plan found, at most Candidates.
+	Planned int
+	// Moved counts the items that became pages of their own.
+	Moved int
+	Death Death
+}
+
+// LeaseLive reports whether another worker may still be acting on the page.
+func (p Page) LeaseLive(now time.Time) bool {
+	return (p.State == Claimed || p.State == Intended) && now.Before(p.LeaseEnd)
+}
+
+// Expired reports whether the page may not be tried again: attempts or age.
+func (p Page) Expired(now time.Time, attempts int, age time.Duration) (Reason, bool) {
+	switch {
+	case p.Attempts >= attempts:
+		return ReasonAttempts, true
+	case !p.FirstFailure.IsZero() && now.Sub(p.FirstFailure) >= age:
+		return ReasonAge, true
+	default:
+		return "", false
+	}
+}
+
+// Totals returns what the page adds to its run. A dead page counts what nobody
+// settled as failed, so that candidates stay the sum of the outcomes.
+func (p Page) Totals() Totals {
+	t := Totals{Counts: p.Counts, Bytes: p.Bytes}
+	switch {
+	case p.State.Terminal():
+		t.Candidates = p.Counts.Sum()
+	case p.State == Dead:
+		t.Candidates = p.settleable()
+		t.Counts[Failed] += t.Candidates - p.Counts.Sum()
+	default:
+		t.Candidates = p.settleable()
+	}
+	return t
+}
+
+// settleable is how many items still owe or have an outcome in this page.
+func (p Page) settleable() int {
+	if p.Planned > 0 {
+		return p.Planned - p.Moved
+	}
+	return p.Candidates
+}
+
+func (p Page) on(e PageEvent) (Page, error) {
+	next, ok := p.State.On(e)
+	if !ok {
+		return p, failure.New(failure.Conflict, "page "+string(p.ID), string(p.State)+" does not allow "+string(e))
+	}
+	p.State = next
+	p.Rev++
+	return p, nil
+}
+
+// Send notes that the page's message was accepted; due is when it becomes overdue.
+func (p Page) Send(due time.Time) (Page, error) {
+	p, err := p.on(EventSend)
+	p.NextDue = due
+	return p, err
+}
+
+// Claim leases the page until leaseEnd and counts the attempt. It is refused
+// while another lease is live.
+func (p Page) Claim(owner string, now, leaseEnd, due time.Time) (Page, error) {
+	if p.LeaseLive(now) {
+		return p, failure.New(failure.Conflict, "page "+string(p.ID), "lease is live")
+	}
+	p, err := p.on(EventClaim)
+	p.Owner = owner
+	p.Fence++
+	p.Attempts++
+	p.LeaseEnd, p.NextDue = leaseEnd, due
+	return p, err
+}
+
+// Intend commits the plan. quiet is how long after the lease a sent request can
+// still land. An intent may only shrink the one before it.
+func (p Page) Intend(plan string, epoch int64, deletes, planned int, quiet time.Duration) (Page, error) {
+	limit := p.Candidates
+	if p.Intent != (Intent{}) {
+		limit = p.Intent.Deletes
+	}
+	if deletes > limit {
+		return p, failure.New(failure.Bug, "page "+string(p.ID), "an intent may only shrink")
+	}
+	p, err := p.on(EventIntend)
+	p.Intent = Intent{Plan: plan, Epoch: epoch, Fence: p.Fence, Deletes: deletes}
+	p.Planned = planned
+	if end := p.LeaseEnd.Add(quiet); deletes > 0 && end.After(p.QuietAt) {
+		p.QuietAt = end
+	}
+	return p, err
+}
+
+// Settled is what a claim knows about a page's items.
+type Settled struct {
+	Receipt string
+	Counts  Counts
+	Bytes   int64
+	Planned int
+	Moved   int
+}
+
+func (p Page) settle(s Settled) Page {
+	p.Receipt, p.Counts, p.Bytes, p.Planned, p.Moved = s.Receipt, s.Counts, s.Bytes, s.Planned, s.Moved
+	return p
+}
+
+// Complete ends the page: every item has its outcome or a page of its own.
+func (p Page) Complete(s Settled) (Page, error) {
+	p, err := p.on(EventComplete)
+	return p.settle(s), err
+}
+
+// Retry gives the page back for another attempt at the instant at; due is when
+// it becomes overdue. class is why, "" for a wait, which is no attempt.
+func (p Page) Retry(s Settled, class failure.Class, now, at, due time.Time) (Page, error) {
+	p, err := p.on(EventRetry)
+	p = p.settle(s)
+	p.RetryAt, p.NextDue = at, due
+	if class == "" {
+		p.Attempts--
+		return p, err
+	}
+	p.LastClass = class
+	if p.FirstFailure.IsZero() {
+		p.FirstFailure = now
+	}
+	return p, err
+}
+
+// Park writes the page back because a brake covers it. The holder of the claim
+// gives its attempt back; anyone else must wait for the lease to end.
+func (p Page) Park(owner string, now time.Time) (Page, error) {
+	mine := p.State == Claimed && p.Owner == owner
+	if !mine && p.LeaseLive(now) {
+		return p, failure.New(failure.Conflict, "page "+string(p.ID), "lease is live")
+	}
+	p, err := p.on(EventPark)
+	if mine {
+		p.Attempts--
+	}
+	p.NextDue = now
+	return p, err
+}
+
+// Die makes the page a dead letter. Its dead letter is durable only once
+// Letter has been recorded.
+func (p Page) Die(owner string, reason Reason, class failure.Class, s Settled, now time.Time) (Page, error) {
+	if p.Owner != owner && p.LeaseLive(now) {
+		return p, failure.New(failure.Conflict, "page "+string(p.ID), "lease is live")
+	}
+	p, err := p.on(EventDie)
+	p = p.settle(s)
+	p.Death = Death{Reason: reason, At: now}
+	p.LastClass = class
+	if p.FirstFailure.IsZero() {
+		p.FirstFailure = now
+	}
+	return p, err
+}
+
+// Lettered records that the page's dead letter is durable.
+func (p Page) Lettered(now time.Time) (Page, error) {
+	if p.State != Dead {
+		return p, failure.New(failure.Conflict, "page "+string(p.ID), "only a dead page has a dead letter")
+	}
+	p.Death.LetterAt = now
+	p.Rev++
+	return p, nil
+}
+
+// Redrive lets a dead page be claimed again, on an operator's word.
+func (p Page) Redrive(now, due time.Time) (Page, error) {
+	p, err := p.on(EventRedrive)
+	p.RetryAt, p.NextDue = now, due
+	return p, err
+}
+
+// Discard gives a dead page up. One with an open intent must be settled first.
+func (p Page) Discard(s Settled) (Page, error) {
+	p, err := p.on(EventDiscard)
+	return p.settle(s), err
+}
+
+// Settlement returns what the page already knows about its items.
+func (p Page) Settlement() Settled {
+	return Settled{Receipt: p.Receipt, Counts: p.Counts, Bytes: p.Bytes, Planned: p.Planned, Moved: p.Moved}
+}
