@@ -90,6 +90,15 @@ func RetryAfter(err error) time.Duration {
 	return 0
 }
 
+// Op returns the operation of the outermost classified error, "" when there is
+// none. It is a fixed text of ours with ids at most, and may be logged.
+func Op(err error) string {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Op
+	}
+	return ""
+}
+
 // Retryable reports whether the same request may succeed later without an operator.
 func (c Class) Retryable() bool {
 	switch c {

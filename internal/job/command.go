@@ -97,7 +97,10 @@ func Decode(body []byte) (Command, error) {
 	if err := json.Unmarshal(body, &c, json.RejectUnknownMembers(true)); err != nil {
 		return malformed("a field is unknown or of the wrong type")
 	}
-	return c, c.validate()
+	if err := c.validate(); err != nil {
+		return Command{}, err
+	}
+	return c, nil
 }
 
 func (c Command) validate() error {
@@ -163,6 +166,20 @@ func isHex(s string, n int) bool {
 
 func isAlnum(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+}
+
+// Message is a command on its way to the queue. ID is the page's, so that a
+// refused entry of a batch is known by name; Group is the tenant: a fair queue
+// shares itself between message groups.
+type Message struct {
+	ID    string
+	Group string
+	Body  []byte
+}
+
+// NewMessage returns the message that carries the page's command.
+func NewMessage(r Run, p Page) Message {
+	return Message{ID: string(p.ID), Group: p.Tenant, Body: NewCommand(r, p).Encode()}
 }
 
 // Delivery is a message as the queue handed it over.

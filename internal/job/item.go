@@ -99,6 +99,24 @@ const (
 	Unsure
 )
 
+// Standing is what remains of an item that is no longer the current one under
+// its key. Only a bucket that keeps versions answers anything but Erased.
+type Standing uint8
+
+// The standings. The zero value is no standing at all.
+const (
+	NoStanding Standing = iota
+	// Erased: no version of the planned item remains.
+	Erased
+	// UnderMarker: the planned version lies directly under a delete marker.
+	UnderMarker
+	// Restored: a marker laid by its ETag covered equal bytes uploaded later; the
+	// marker was removed and the later upload is current again.
+	Restored
+	// Replaced: something else stands or lies there, by somebody else's act.
+	Replaced
+)
+
 // Outcome is the one final word on an item. The zero value is no outcome.
 type Outcome uint8
 

@@ -22,6 +22,11 @@ const (
 	Discarded PageState = "discarded"
 )
 
+// PageStates lists every state of a page once.
+func PageStates() []PageState {
+	return []PageState{Planned, Sent, Claimed, Intended, Retrying, Completed, Dead, Redriven, Discarded}
+}
+
 // PageEvent moves a page from one state to the next.
 type PageEvent string
 
@@ -37,6 +42,13 @@ const (
 	EventRedrive  PageEvent = "redrive"  // an operator moves it back
 	EventDiscard  PageEvent = "discard"  // an operator gives it up
 )
+
+// PageEvents lists every event of a page once.
+func PageEvents() []PageEvent {
+	return []PageEvent{
+		EventSend, EventClaim, EventIntend, EventComplete, EventRetry, EventPark, EventDie, EventRedrive, EventDiscard,
+	}
+}
 
 // Sending again changes no state but the first: the row only notes when the page
 // is due. A claim from claimed or intended takes over an expired lease.
@@ -113,7 +125,11 @@ type Page struct {
 	Owner    string
 	Fence    int64
 	Attempts int // executed attempts, all redrives together
-	LeaseEnd time.Time
+	// Spent and RedrivenAt are the attempts and the instant at the last redrive: the
+	// limits on attempts and on age begin again there.
+	Spent      int
+	RedrivenAt time.Time
+	LeaseEnd   time.Time
 	// QuietAt is when nothing of an earlier intent can land any more.
 	QuietAt time.Time
 	// RunnableAt is since when the page may run: release, or its birth if later.
@@ -141,12 +157,20 @@ func (p Page) LeaseLive(now time.Time) bool {
 	return (p.State == Claimed || p.State == Intended) && now.Before(p.LeaseEnd)
 }
 
-// Expired reports whether the page may not be tried again: attempts or age.
+// Tries is how many attempts were executed since the last redrive.
+func (p Page) Tries() int { return p.Attempts - p.Spent }
+
+// Expired reports whether the page may not be tried again: attempts or age, each
+// counted from the last redrive.
 func (p Page) Expired(now time.Time, attempts int, age time.Duration) (Reason, bool) {
+	since := p.FirstFailure
+	if p.RedrivenAt.After(since) {
+		since = p.RedrivenAt
+	}
 	switch {
-	case p.Attempts >= attempts:
+	case p.Tries() >= attempts:
 		return ReasonAttempts, true
-	case !p.FirstFailure.IsZero() && now.Sub(p.FirstFailure) >= age:
+	case !since.IsZero() && now.Sub(since) >= age:
 		return ReasonAge, true
 	default:
 		return "", false
@@ -305,9 +329,11 @@ func (p Page) Lettered(now time.Time) (Page, error) {
 	return p, nil
 }
 
-// Redrive lets a dead page be claimed again, on an operator's word.
+// Redrive lets a dead page be claimed again, on an operator's word, with a fresh
+// number of attempts.
 func (p Page) Redrive(now, due time.Time) (Page, error) {
 	p, err := p.on(EventRedrive)
+	p.Spent, p.RedrivenAt = p.Attempts, now
 	p.RetryAt, p.NextDue = now, due
 	return p, err
 }

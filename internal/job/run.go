@@ -18,6 +18,11 @@ const (
 	Rejected         RunState = "rejected"
 )
 
+// RunStates lists every state of a run once.
+func RunStates() []RunState {
+	return []RunState{Scanning, AwaitingApproval, Released, Closed, Rejected}
+}
+
 // RunEvent moves a run from one state to the next.
 type RunEvent string
 
@@ -29,6 +34,11 @@ const (
 	EventReject  RunEvent = "reject"  // an operator refused
 	EventClose   RunEvent = "close"   // every page is completed or discarded
 )
+
+// RunEvents lists every event of a run once.
+func RunEvents() []RunEvent {
+	return []RunEvent{EventAdvance, EventRelease, EventAwait, EventReject, EventClose}
+}
 
 var runMoves = map[RunState]map[RunEvent]RunState{
 	Scanning:         {EventAdvance: Scanning, EventRelease: Released, EventAwait: AwaitingApproval},

@@ -1,0 +1,49 @@
+# `make help` lists the targets: the words after ## are what it prints.
+# A target stands here once it works, and not before.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+
+# The linter runs from its module, so there is nothing to install. .ci/run reads this line too.
+LINTER := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+
+# What the user gives is taken literally (value: make does not expand a $ in it) and reaches the
+# recipe through the environment: a blank, a quote or a $( ) in a path stays part of the path.
+override DIR     := $(value DIR)
+override POLICY  := $(value POLICY)
+override AS_OF   := $(value AS_OF)
+override ENFORCE := $(value ENFORCE)
+export DIR POLICY AS_OF ENFORCE
+
+.PHONY: help run test lint golden bench map
+
+help: ## print this list
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z][a-z-]*:.*## / { printf "  %-8s %s\n", $$1, $$2 } \
+		/^##> / { printf "  %-8s %s\n", "", substr($$0, 5) }' $(firstword $(MAKEFILE_LIST))
+
+# go run turns every failure into status 1, so the program is built first.
+run: ## run the whole pipeline here, without AWS: DIR= POLICY= AS_OF= ENFORCE=1, each optional
+##> make answers 2 for every failure; .bin/local, run directly, answers 0, 1, 2 or 3
+	@go build -o .bin/local ./internal/cmd/local
+	@.bin/local $${DIR:+"-dir=$$DIR"} $${POLICY:+"-policy=$$POLICY"} $${AS_OF:+"-as-of=$$AS_OF"} \
+		$${ENFORCE:+"-enforce=$$ENFORCE"}; \
+	status=$$?; echo "exit status $$status"; exit $$status
+
+test: ## vet, then every test with the race detector, in a new order each time
+	go vet ./... && go test -race -shuffle=on -count=1 ./...
+
+lint: ## run the linter with the settings of .golangci.yml
+	go run $(LINTER) run
+
+# Only a package that declares the flag knows it, and go test fails for the others.
+golden: ## rewrite the golden files: review the diff before it goes into a commit
+	@dirs=$$(find functions infra internal -name '*_test.go' -exec grep -l 'flag\.Bool("update"' {} + 2>/dev/null \
+		| sed -e 's|/[^/]*$$||' -e 's|^|./|' | sort -u); \
+	if [ -z "$$dirs" ]; then echo "no package has golden files"; exit 0; fi; \
+	set -x; go test -count=1 $$dirs -args -update
+
+bench: ## run the benchmarks, and no test
+	go test -run '^$$' -bench . -benchmem ./...
+
+map: ## print each package and the sentence it says of itself
+	@go list -f '{{.ImportPath}} {{.Doc}}' ./...

@@ -1,0 +1,140 @@
+// Package audit is the closed vocabulary of events, with the only fields that may leave the process.
+//
+// An event is one JSON line. Ids of runs, pages and tenants may stand in it; keys,
+// bodies and the text of errors may not, and there is no field to put them in.
+// An event about an act that an operator orders is written before the act; one
+// about an outcome is written after the ledger has it, so that a line is never
+// ahead of the record it speaks of.
+package audit
+
+import (
+	"io"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/expunge-aws/expunge/internal/failure"
+	"github.com/expunge-aws/expunge/internal/job"
+)
+
+// Name is what happened.
+type Name string
+
+// The events. The first five are requirement R99's.
+const (
+	Enqueued     Name = "cleanup_enqueued"
+	Attempted    Name = "cleanup_attempted"
+	Succeeded    Name = "cleanup_succeeded"
+	DeadLettered Name = "cleanup_dead_lettered"
+	Redriven     Name = "cleanup_redriven"
+
+	// Retried: an attempt failed for now and the page waits for another.
+	Retried Name = "cleanup_retried"
+	// DuplicateObserved: a delivery found its page already settled.
+	DuplicateObserved Name = "cleanup_duplicate_observed"
+	// RedriveRefused: a dead page came back without an approved redrive.
+	RedriveRefused Name = "cleanup_redrive_refused"
+	// Parked: a brake sent the page back.
+	Parked Name = "cleanup_parked"
+	// MarkerUndone: a delete marker covered another version and was removed.
+	MarkerUndone Name = "cleanup_marker_undone"
+	// RunOpened, GuardTripped, RunReleased, RunClosed tell a run's life.
+	RunOpened    Name = "run_opened"
+	GuardTripped Name = "run_guard_tripped"
+	RunReleased  Name = "run_released"
+	RunClosed    Name = "run_closed"
+	// TotalsMismatch: a run's pages do not add up to what its scan recorded.
+	TotalsMismatch Name = "run_totals_mismatch"
+	// PolicyRefused: a policy version was published before with other content.
+	PolicyRefused Name = "policy_refused"
+	// BatchEntriesRefused: the queue took only a part of the messages.
+	BatchEntriesRefused Name = "send_incomplete"
+)
+
+// Event is one line. JobID is the page: the durable command (R100). Attempt is
+// the ledger's number, not the queue's.
+type Event struct {
+	Time         time.Time     `json:"timestamp"`
+	Event        Name          `json:"event"`
+	Region       string        `json:"region"`
+	RunID        job.RunID     `json:"run_id,omitzero"`
+	JobID        job.PageID    `json:"job_id,omitzero"`
+	TenantID     string        `json:"tenant_id,omitzero"`
+	Policy       string        `json:"policy,omitzero"`
+	Version      int           `json:"policy_version,omitzero"`
+	Attempt      int           `json:"attempt"`
+	QueueAgeMS   int64         `json:"queue_age_ms"`
+	FailureClass failure.Class `json:"failure_class,omitzero"`
+	// Operation is what failed, in our own fixed words; never an error's text.
+	Operation   string     `json:"operation,omitzero"`
+	Reason      job.Reason `json:"reason,omitzero"`
+	MessageID   string     `json:"message_id,omitzero"`
+	CodeVersion string     `json:"code_version,omitzero"`
+	// Count is what the event counts: messages sent, items settled.
+	Count int `json:"count,omitzero"`
+}
+
+// About fills in the run and the page of an event.
+func (e Event) About(r job.Run, p job.Page) Event {
+	e.Region, e.RunID, e.Policy, e.Version = r.Region, r.ID, r.Policy, r.Version
+	e.JobID, e.TenantID, e.Attempt = p.ID, p.Tenant, p.Attempts
+	return e
+}
+
+// Sink takes events. It must not fail the step: losing a log line may not undo
+// what the ledger has recorded.
+type Sink interface {
+	Emit(e Event)
+}
+
+// Lines writes each event as one JSON line. It is safe for concurrent use.
+type Lines struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+// NewLines returns a sink that writes to w.
+func NewLines(w io.Writer) *Lines { return &Lines{w: w} }
+
+// Emit writes the event. Line breaks and control characters in any value are
+// escaped by the encoding, so a value can not forge a line.
+func (l *Lines) Emit(e Event) {
+	b, err := json.Marshal(e, json.Deterministic(true))
+	if err != nil {
+		return // only an identifier that is not UTF-8 can do this, and none is
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, _ = l.w.Write(append(b, '\n')) // the process has nowhere else to say that its log is gone
+}
+
+// Log keeps events in memory, for tests and the local run.
+type Log struct {
+	mu     sync.Mutex
+	events []Event
+}
+
+// Emit appends the event.
+func (l *Log) Emit(e Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.events = append(l.events, e)
+}
+
+// Events returns a copy of what was emitted, in order.
+func (l *Log) Events() []Event {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]Event(nil), l.events...)
+}
+
+// Both emits to two sinks.
+func Both(a, b Sink) Sink { return both{a, b} }
+
+type both struct{ a, b Sink }
+
+func (s both) Emit(e Event) {
+	s.a.Emit(e)
+	s.b.Emit(e)
+}

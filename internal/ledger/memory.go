@@ -1,0 +1,332 @@
+package ledger
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/expunge-aws/expunge/internal/failure"
+	"github.com/expunge-aws/expunge/internal/hold"
+	"github.com/expunge-aws/expunge/internal/job"
+	"github.com/expunge-aws/expunge/internal/policy"
+)
+
+// Memory is the ledger in memory. It passes the same suite as the real one and
+// is safe for concurrent use. The zero value is not usable; see NewMemory.
+type Memory struct {
+	// Hook decides the fate of every write. Its operations are "publish-policy",
+	// "open-run", "run:<state>", "record", "page:<state>", "intend", "complete",
+	// "hold" and "brake"; the state is the one written.
+	Hook failure.Hook
+	// Lag hides a page from the index of open pages, as an index that is behind does.
+	Lag func(job.Page) bool
+
+	mu       sync.Mutex
+	policies map[policyKey]policyRow
+	runs     map[job.RunID]job.Run
+	pages    map[partition]map[job.PageID]job.Page
+	tenants  map[job.RunID][]string
+	holds    map[string]hold.Set
+	epochs   map[string]int64
+	brakes   []job.Brake
+}
+
+type policyKey struct {
+	name    string
+	version int
+}
+
+type policyRow struct {
+	sha  string
+	body []byte
+}
+
+// partition holds the pages of one tenant in one run.
+type partition struct {
+	run    job.RunID
+	tenant string
+}
+
+// NewMemory returns an empty ledger.
+func NewMemory() *Memory {
+	return &Memory{
+		policies: map[policyKey]policyRow{},
+		runs:     map[job.RunID]job.Run{},
+		pages:    map[partition]map[job.PageID]job.Page{},
+		tenants:  map[job.RunID][]string{},
+		holds:    map[string]hold.Set{},
+		epochs:   map[string]int64{},
+	}
+}
+
+// page returns the stored row of a page.
+func (m *Memory) page(p job.Page) (job.Page, bool) {
+	row, ok := m.pages[partition{p.Run, p.Tenant}][p.ID]
+	return row, ok
+}
+
+func (m *Memory) put(p job.Page) {
+	m.pages[partition{p.Run, p.Tenant}][p.ID] = p
+}
+
+// write runs apply under the lock, through the hook.
+func (m *Memory) write(op string, apply func() error) error {
+	return m.Hook.Do(op, func() error {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return apply()
+	})
+}
+
+// PublishPolicy records a policy version. The same version with the same content
+// is accepted again; with other content it is failure.Invalid.
+func (m *Memory) PublishPolicy(_ context.Context, p policy.Policy) error {
+	return m.write("publish-policy", func() error {
+		k := policyKey{p.Name, p.Version}
+		row := policyRow{sha: p.SHA256(), body: p.Canonical()}
+		if old, ok := m.policies[k]; ok && old.sha != row.sha {
+			return failure.New(failure.Invalid, "publish policy "+p.Name, "this version was published with other content")
+		}
+		m.policies[k] = row
+		return nil
+	})
+}
+
+// Policy returns a published version, or failure.UnknownPolicy.
+func (m *Memory) Policy(_ context.Context, name string, version int) (policy.Policy, error) {
+	m.mu.Lock()
+	row, ok := m.policies[policyKey{name, version}]
+	m.mu.Unlock()
+	if !ok {
+		return policy.Policy{}, failure.New(failure.UnknownPolicy, "read policy "+name, "this version was never published")
+	}
+	p, err := policy.Load(row.body)
+	if err != nil {
+		return policy.Policy{}, failure.Wrap(failure.UnknownPolicy, "read policy "+name, err)
+	}
+	return p, nil
+}
+
+// OpenRun puts the run unless it is there, and returns what is there.
+func (m *Memory) OpenRun(_ context.Context, r job.Run) (stored job.Run, created bool, err error) {
+	err = m.write("open-run", func() error {
+		old, ok := m.runs[r.ID]
+		if ok {
+			stored = old
+			return nil
+		}
+		m.runs[r.ID], stored, created = r, r, true
+		return nil
+	})
+	return stored, created, err
+}
+
+// Run returns a run, or failure.Absent.
+func (m *Memory) Run(_ context.Context, id job.RunID) (job.Run, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, ok := m.runs[id]
+	if !ok {
+		return r, failure.New(failure.Absent, "read run "+string(id), "no such run")
+	}
+	return r, nil
+}
+
+// SwapRun writes the run if its row is still the one it was computed from.
+func (m *Memory) SwapRun(_ context.Context, next job.Run) error {
+	return m.write("run:"+string(next.State), func() error { return m.swapRun(next) })
+}
+
+func (m *Memory) swapRun(next job.Run) error {
+	if old, ok := m.runs[next.ID]; !ok || old.Rev != next.Rev-1 {
+		return failure.New(failure.Conflict, "write run "+string(next.ID), "the row has moved on")
+	}
+	m.runs[next.ID] = next
+	return nil
+}
+
+// Record moves the scan's cursor and puts the page it found, in one transaction.
+// A nil page is a stretch without one. It is failure.Conflict when the run has
+// moved on or a page starts there already: a range's id is derived from its start.
+func (m *Memory) Record(_ context.Context, next job.Run, page *job.Page) error {
+	return m.write("record", func() error {
+		if page == nil {
+			return m.swapRun(next)
+		}
+		if _, taken := m.page(*page); taken {
+			return failure.New(failure.Conflict, "record page "+string(page.ID), "a page starts there already")
+		}
+		if err := m.swapRun(next); err != nil {
+			return err
+		}
+		of := partition{page.Run, page.Tenant}
+		if m.pages[of] == nil {
+			m.pages[of] = map[job.PageID]job.Page{}
+			m.tenants[page.Run] = append(m.tenants[page.Run], page.Tenant)
+		}
+		m.put(*page)
+		return nil
+	})
+}
+
+// Page returns a page, or failure.Absent.
+func (m *Memory) Page(_ context.Context, run job.RunID, tenant string, id job.PageID) (job.Page, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p, ok := m.page(job.Page{Run: run, Tenant: tenant, ID: id})
+	if !ok {
+		return p, failure.New(failure.Absent, "read page "+string(id), "no such page")
+	}
+	return p, nil
+}
+
+// SwapPage writes the page if its row is still the one it was computed from.
+func (m *Memory) SwapPage(_ context.Context, next job.Page) error {
+	return m.write("page:"+string(next.State), func() error { return m.swapPage(next) })
+}
+
+func (m *Memory) swapPage(next job.Page) error {
+	if old, ok := m.page(next); !ok || old.Rev != next.Rev-1 {
+		return failure.New(failure.Conflict, "write page "+string(next.ID), "the row has moved on")
+	}
+	m.put(next)
+	return nil
+}
+
+// Intend writes the page's intent if its row has not moved and the tenant's hold
+// epoch is still the one the plan was made under.
+func (m *Memory) Intend(_ context.Context, next job.Page, epoch int64) error {
+	return m.write("intend", func() error {
+		if m.epochs[next.Tenant] != epoch {
+			return failure.New(failure.Conflict, "intend page "+string(next.ID), "the hold epoch has moved on")
+		}
+		return m.swapPage(next)
+	})
+}
+
+// Complete writes the page's end and puts its split-off items, all or nothing.
+func (m *Memory) Complete(_ context.Context, next job.Page, children []job.Page) error {
+	return m.write("complete", func() error {
+		for _, c := range children {
+			if _, taken := m.page(c); taken {
+				return failure.New(failure.Conflict, "complete page "+string(next.ID), "a split-off item is there already")
+			}
+		}
+		if err := m.swapPage(next); err != nil {
+			return err
+		}
+		for _, c := range children {
+			m.put(c)
+		}
+		return nil
+	})
+}
+
+// Tenants returns the tenants the run has pages of, by a consistent read.
+func (m *Memory) Tenants(_ context.Context, run job.RunID) ([]string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Sorted(slices.Values(m.tenants[run])), nil
+}
+
+// Pages returns up to limit pages of a tenant in the run in sort order, by one
+// consistent read; after is the last page of the answer before, nil to begin.
+func (m *Memory) Pages(_ context.Context, run job.RunID, tenant string, after *job.Page, limit int) ([]job.Page, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var all []job.Page
+	for _, p := range m.pages[partition{run, tenant}] {
+		if after == nil || sortKey(p) > sortKey(*after) {
+			all = append(all, p)
+		}
+	}
+	slices.SortFunc(all, func(a, b job.Page) int { return cmp.Compare(sortKey(a), sortKey(b)) })
+	return all[:min(limit, len(all))], nil
+}
+
+// sortKey orders the pages of a tenant: ranges by their start, then split-off items.
+func sortKey(p job.Page) string {
+	if p.Kind == job.ItemPage {
+		return "q" + string(p.ID)
+	}
+	return "p" + p.After
+}
+
+// OpenRuns returns the runs that still need work, from an index that may lag.
+func (m *Memory) OpenRuns(_ context.Context) ([]job.Run, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var open []job.Run
+	for _, r := range m.runs {
+		if r.Open() {
+			open = append(open, r)
+		}
+	}
+	slices.SortFunc(open, func(a, b job.Run) int { return cmp.Compare(a.ID, b.ID) })
+	return open, nil
+}
+
+// OverduePages returns up to limit pages that are past their due time, or dead
+// without a dead letter, from an index that may lag; the longest overdue first.
+// after is the last page of the answer before, nil to begin.
+func (m *Memory) OverduePages(_ context.Context, now time.Time, after *job.Page, limit int) ([]job.Page, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var due []job.Page
+	for _, pages := range m.pages {
+		for _, p := range pages {
+			overdue := p.State.Open() && !now.Before(p.NextDue) || p.State == job.Dead && p.Death.LetterAt.IsZero()
+			if overdue && (m.Lag == nil || !m.Lag(p)) && (after == nil || byDue(p, *after) > 0) {
+				due = append(due, p)
+			}
+		}
+	}
+	slices.SortFunc(due, byDue)
+	return due[:min(limit, len(due))], nil
+}
+
+func byDue(a, b job.Page) int {
+	return cmp.Or(a.NextDue.Compare(b.NextDue), cmp.Compare(a.ID, b.ID))
+}
+
+// ClosedRuns returns the policy's last closed scheduled runs, newest first.
+func (m *Memory) ClosedRuns(_ context.Context, name string, limit int) ([]job.Run, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var closed []job.Run
+	for _, r := range m.runs {
+		if r.Policy == name && r.State == job.Closed && r.RequestID == "" {
+			closed = append(closed, r)
+		}
+	}
+	slices.SortFunc(closed, func(a, b job.Run) int { return b.Scheduled.Compare(a.Scheduled) })
+	return closed[:min(limit, len(closed))], nil
+}
+
+// Runs returns every run, for reports and checks of a local run.
+func (m *Memory) Runs() []job.Run {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.SortedFunc(maps.Values(m.runs), func(a, b job.Run) int {
+		return cmp.Or(a.OpenedAt.Compare(b.OpenedAt), cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.ID, b.ID))
+	})
+}
+
+// AllPages returns every page of a run, tenant by tenant in sort order.
+func (m *Memory) AllPages(run job.RunID) []job.Page {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var all []job.Page
+	for of, pages := range m.pages {
+		if of.run == run {
+			all = slices.AppendSeq(all, maps.Values(pages))
+		}
+	}
+	slices.SortFunc(all, func(a, b job.Page) int {
+		return cmp.Or(cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(sortKey(a), sortKey(b)))
+	})
+	return all
+}
