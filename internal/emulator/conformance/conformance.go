@@ -1,0 +1,157 @@
+// Package conformance checks documented behaviour of S3, SQS and DynamoDB against any endpoint.
+//
+// The embedded AWS has to pass every check in every test run. The same checks
+// run against an independent implementation in CI, where its known differences
+// are listed by name, and against AWS itself when somebody with an account asks
+// for it: make conformance ENDPOINT=URL, or ENDPOINT=aws. Checks make what they
+// need under fresh names, remove it again, and never touch anything else.
+package conformance
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"sync"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/smithy-go"
+)
+
+// Target is the endpoint under test.
+type Target struct {
+	// Endpoint is the URL of every service; "" lets the SDK find AWS's own.
+	Endpoint string
+	// Config is the SDK configuration to start from; Region is set by the suite.
+	Config aws.Config
+	// KnownDifferences names checks that this target is known to fail, with why.
+	// A check that is listed and passes fails the suite: the list must stay true.
+	KnownDifferences map[string]string
+}
+
+// Loopback returns a target with made-up credentials.
+func Loopback(endpoint string) Target {
+	return Target{Endpoint: endpoint, Config: aws.Config{
+		Credentials:      credentials.NewStaticCredentialsProvider("test", "testtest", ""),
+		RetryMaxAttempts: 1,
+		HTTPClient:       &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}},
+	}}
+}
+
+// The two regions of the suite. What is made in one must not show in the other.
+const (
+	home  = "us-east-1"
+	other = "eu-west-1"
+)
+
+// S3Client returns a client for the region.
+func (t Target) S3Client(region string) *s3.Client {
+	c := t.Config.Copy()
+	c.Region = region
+	return s3.NewFromConfig(c, func(o *s3.Options) {
+		if t.Endpoint != "" {
+			o.BaseEndpoint, o.UsePathStyle = &t.Endpoint, true
+		}
+	})
+}
+
+// SQSClient returns a client for the region.
+func (t Target) SQSClient(region string) *sqs.Client {
+	c := t.Config.Copy()
+	c.Region = region
+	return sqs.NewFromConfig(c, func(o *sqs.Options) {
+		if t.Endpoint != "" {
+			o.BaseEndpoint = &t.Endpoint
+		}
+	})
+}
+
+// DynamoDBClient returns a client for the region.
+func (t Target) DynamoDBClient(region string) *dynamodb.Client {
+	c := t.Config.Copy()
+	c.Region = region
+	return dynamodb.NewFromConfig(c, func(o *dynamodb.Options) {
+		if t.Endpoint != "" {
+			o.BaseEndpoint = &t.Endpoint
+		}
+	})
+}
+
+// check is one statement about a service.
+type check[C any] struct {
+	name string
+	run  func(t *testing.T, c C)
+}
+
+// run runs the checks as subtests.
+func run[C any](t *testing.T, target Target, client C, checks []check[C]) {
+	t.Helper()
+	for _, c := range checks {
+		t.Run(c.name, func(t *testing.T) {
+			why, known := target.KnownDifferences[c.name]
+			if !known {
+				c.run(t, client)
+				return
+			}
+			t.Skipf("known difference of this endpoint: %s", why)
+		})
+	}
+}
+
+// name returns a fresh name that any service accepts.
+func name(prefix string) string {
+	var b [6]byte
+	_, _ = rand.Read(b[:]) // crypto/rand does not fail
+	return prefix + "-" + hex.EncodeToString(b[:])
+}
+
+// must returns v, and ends the check when err is not nil.
+func must[T any](v T, err error) func(t *testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+// wantCode ends the check unless err is an API error with one of the codes.
+func wantCode(t *testing.T, err error, codes ...string) {
+	t.Helper()
+	var api smithy.APIError
+	if !errors.As(err, &api) {
+		t.Fatalf("got %v, want error %v", err, codes)
+	}
+	for _, c := range codes {
+		if api.ErrorCode() == c {
+			return
+		}
+	}
+	t.Fatalf("got error %s (%s), want %v", api.ErrorCode(), api.ErrorMessage(), codes)
+}
+
+// racers calls f n times at once and returns the errors in order.
+func racers(n int, f func(i int) error) []error {
+	errs := make([]error, n)
+	start := make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			<-start
+			errs[i] = f(i)
+		})
+	}
+	close(start)
+	wg.Wait()
+	return errs
+}
+
+// background is the context of clean-ups, which outlive the test's own.
+func background() context.Context { return context.Background() }
