@@ -8,11 +8,15 @@
 package audit
 
 import (
+	"fmt"
 	"io"
 	"sync"
 	"time"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/expunge-aws/expunge/internal/failure"
 	"github.com/expunge-aws/expunge/internal/job"
@@ -97,16 +101,32 @@ type Lines struct {
 // NewLines returns a sink that writes to w.
 func NewLines(w io.Writer) *Lines { return &Lines{w: w} }
 
-// Emit writes the event. Line breaks and control characters in any value are
-// escaped by the encoding, so a value can not forge a line.
+// Emit writes the event in one call. Whatever its values, the line is printed
+// ASCII, so a value can not forge a line or hide one.
 func (l *Lines) Emit(e Event) {
-	b, err := json.Marshal(e, json.Deterministic(true))
+	b, err := json.Marshal(e, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
 	if err != nil {
-		return // only an identifier that is not UTF-8 can do this, and none is
+		return // only an instant outside of the years 0 to 9999 can do this
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, _ = l.w.Write(append(b, '\n')) // the process has nowhere else to say that its log is gone
+	_, _ = l.w.Write(append(ascii(b), '\n')) // the process has nowhere else to say that its log is gone
+}
+
+// ascii escapes what JSON leaves as it is inside a string and some readers do not:
+// U+0085 and U+2028 end a line, U+009B moves the cursor, others turn the text around.
+func ascii(line []byte) []byte {
+	out := make([]byte, 0, len(line)+1)
+	for _, r := range string(line) {
+		if r < 0x7f {
+			out = utf8.AppendRune(out, r)
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			out = fmt.Appendf(out, `\u%04x`, unit)
+		}
+	}
+	return out
 }
 
 // Log keeps events in memory, for tests and the local run.

@@ -117,8 +117,12 @@ func (e *Enqueuer) Start(ctx context.Context, deadline time.Time, in Input) (Rec
 	if err != nil {
 		return Receipt{}, err
 	}
-	if created {
+	switch {
+	case created:
 		e.emit(audit.Event{Event: audit.RunOpened}.About(run, job.Page{}))
+	case run.Tenant != in.Tenant:
+		// The answer would say that this tenant's request is on record, and it is not.
+		return Receipt{}, failure.New(failure.Invalid, "start run", "request_id was used for another tenant; a new request needs its own")
 	}
 	if run.State != job.Scanning {
 		return Receipt{run.ID, run.State}, nil
@@ -161,8 +165,8 @@ func (e *Enqueuer) planRun(p policy.Policy, in Input) (job.Run, error) {
 			r.Cutoff = c // a request deletes nothing that the next scheduled run would keep
 		}
 	} else {
-		at, err := time.Parse(time.RFC3339, in.Scheduled)
-		if err != nil {
+		at, ok := instant(in.Scheduled)
+		if !ok {
 			return r, failure.New(failure.Invalid, "start run", "scheduled is not an instant in RFC 3339")
 		}
 		if at.After(now.Add(e.Settings.ClockSkew)) {
@@ -171,8 +175,8 @@ func (e *Enqueuer) planRun(p policy.Policy, in Input) (job.Run, error) {
 		r.ID = job.ScheduledRunID(e.Region, p.Name, at)
 		r.Scheduled, r.Cutoff = at.UTC(), p.Cutoff(at)
 	}
-	if !r.Cutoff.Before(r.Scheduled) {
-		return r, failure.New(failure.Bug, "start run", "the cutoff is not before the scheduled instant")
+	if !p.Honours(r.Scheduled, r.Cutoff) {
+		return r, failure.New(failure.Bug, "start run", "the cutoff does not keep the policy's retention")
 	}
 	r.Cutoff = r.Cutoff.UTC()
 	return r, nil
@@ -218,6 +222,9 @@ func (e *Enqueuer) gate(ctx context.Context, p policy.Policy, run job.Run) (job.
 	trips := p.Guard(facts)
 	var next job.Run
 	if len(trips) > 0 && run.Mode == job.Enforce {
+		// Told before it is written: whoever dies in between leaves a run that trips
+		// again, and not one that waits in silence.
+		e.tell(audit.GuardTripped, run)
 		next, err = run.Await(trips)
 	} else {
 		next, err = run.Release(e.Clock.Now().UTC(), trips, "")
@@ -233,12 +240,15 @@ func (e *Enqueuer) gate(ctx context.Context, p policy.Policy, run job.Run) (job.
 		}
 		return stored, nil
 	}
-	name := audit.RunReleased
-	if next.State == job.AwaitingApproval {
-		name = audit.GuardTripped
+	if next.State == job.Released {
+		e.tell(audit.RunReleased, next)
 	}
-	e.emit(audit.Event{Event: name, Count: next.Candidates}.About(next, job.Page{}))
 	return next, nil
+}
+
+// tell emits an event about a whole run, with the number of its candidates.
+func (e *Enqueuer) tell(name audit.Name, run job.Run) {
+	e.emit(audit.Event{Event: name, Count: run.Candidates}.About(run, job.Page{}))
 }
 
 func (e *Enqueuer) emit(ev audit.Event) {

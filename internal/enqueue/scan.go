@@ -36,15 +36,21 @@ func (s *scan) all(ctx context.Context) (done bool, err error) {
 		case failure.Of(err).Ambiguous() || failure.Is(err, failure.Conflict):
 			// Somebody moved the cursor, perhaps this scan by a write whose answer was
 			// lost. Either way the row says where the chain goes on (F1).
-			if lost++; lost > conflictTries {
-				return false, err
+			stored, rerr := s.Runs.Run(ctx, s.run.ID)
+			if rerr != nil {
+				return false, rerr
 			}
-			if s.run, err = s.Runs.Run(ctx, s.run.ID); err != nil {
-				return false, err
-			}
-			if s.run.State != job.Scanning {
+			others := stored.Rev > s.run.Rev
+			if s.run = stored; s.run.State != job.Scanning {
 				return true, nil
 			}
+			if lost++; lost <= conflictTries {
+				continue
+			}
+			if others {
+				return false, nil // it is in good hands
+			}
+			return false, err
 		default:
 			return false, err
 		}
@@ -53,6 +59,8 @@ func (s *scan) all(ctx context.Context) (done bool, err error) {
 
 // errLate is the class of the deadline: nothing failed, the next invocation goes on.
 const errLate failure.Class = "late"
+
+func late() error { return failure.New(errLate, "scan run", "no time for another step") }
 
 // walk lists from the run's cursor and records every stretch.
 func (s *scan) walk(ctx context.Context) error {
@@ -63,9 +71,13 @@ func (s *scan) walk(ctx context.Context) error {
 	open := &stretch{}
 	for {
 		if s.late(s.deadline) {
-			return failure.New(errLate, "scan run", "no time for another page")
+			return late()
 		}
 		listing, err := s.Lister.List(ctx, q)
+		if q.Token != "" && failure.Is(err, failure.Invalid) {
+			// The store has forgotten the token. The last durable key is still good (S3-25).
+			return failure.Wrap(failure.Conflict, "scan run", err)
+		}
 		if err != nil {
 			return err
 		}
@@ -104,8 +116,12 @@ func (s *scan) take(ctx context.Context, open *stretch, item job.Item) (*stretch
 	return open, nil
 }
 
-// record puts the stretch's page and moves the cursor over it.
+// record puts the stretch's page and moves the cursor over it. One listing can
+// hold a thousand tenants and so a thousand pages, so time is looked at here too.
 func (s *scan) record(ctx context.Context, st *stretch) error {
+	if s.late(s.deadline) {
+		return late()
+	}
 	page := s.pageOf(st)
 	next, err := s.run.Advance(job.Stretch{Through: st.done.through, Examined: st.done.examined, Unmatched: st.done.unmatched}, page)
 	if err != nil {

@@ -115,10 +115,10 @@ func (m *Memory) OpenRun(_ context.Context, r job.Run) (stored job.Run, created 
 	err = m.write("open-run", func() error {
 		old, ok := m.runs[r.ID]
 		if ok {
-			stored = old
+			stored = unshared(old)
 			return nil
 		}
-		m.runs[r.ID], stored, created = r, r, true
+		m.runs[r.ID], stored, created = unshared(r), unshared(r), true
 		return nil
 	})
 	return stored, created, err
@@ -132,7 +132,13 @@ func (m *Memory) Run(_ context.Context, id job.RunID) (job.Run, error) {
 	if !ok {
 		return r, failure.New(failure.Absent, "read run "+string(id), "no such run")
 	}
-	return r, nil
+	return unshared(r), nil
+}
+
+// unshared returns the run without the list it shares with another value.
+func unshared(r job.Run) job.Run {
+	r.Trips = slices.Clone(r.Trips)
+	return r
 }
 
 // SwapRun writes the run if its row is still the one it was computed from.
@@ -144,7 +150,7 @@ func (m *Memory) swapRun(next job.Run) error {
 	if old, ok := m.runs[next.ID]; !ok || old.Rev != next.Rev-1 {
 		return failure.New(failure.Conflict, "write run "+string(next.ID), "the row has moved on")
 	}
-	m.runs[next.ID] = next
+	m.runs[next.ID] = unshared(next)
 	return nil
 }
 
@@ -207,10 +213,17 @@ func (m *Memory) Intend(_ context.Context, next job.Page, epoch int64) error {
 	})
 }
 
-// Complete writes the page's end and puts its split-off items, all or nothing.
+// Complete writes the page's end and puts its split-off items, all or nothing. An
+// item that is named twice, or belongs to another tenant or run than its page, is
+// failure.Invalid: it would be lost to the sum of the outcomes.
 func (m *Memory) Complete(_ context.Context, next job.Page, children []job.Page) error {
 	return m.write("complete", func() error {
+		named := map[job.PageID]bool{}
 		for _, c := range children {
+			if named[c.ID] || c.Run != next.Run || c.Tenant != next.Tenant {
+				return failure.New(failure.Invalid, "complete page "+string(next.ID), "a split-off item is named twice or is not its tenant's")
+			}
+			named[c.ID] = true
 			if _, taken := m.page(c); taken {
 				return failure.New(failure.Conflict, "complete page "+string(next.ID), "a split-off item is there already")
 			}
@@ -262,7 +275,7 @@ func (m *Memory) OpenRuns(_ context.Context) ([]job.Run, error) {
 	var open []job.Run
 	for _, r := range m.runs {
 		if r.Open() {
-			open = append(open, r)
+			open = append(open, unshared(r))
 		}
 	}
 	slices.SortFunc(open, func(a, b job.Run) int { return cmp.Compare(a.ID, b.ID) })
@@ -299,7 +312,7 @@ func (m *Memory) ClosedRuns(_ context.Context, name string, limit int) ([]job.Ru
 	var closed []job.Run
 	for _, r := range m.runs {
 		if r.Policy == name && r.State == job.Closed && r.RequestID == "" {
-			closed = append(closed, r)
+			closed = append(closed, unshared(r))
 		}
 	}
 	slices.SortFunc(closed, func(a, b job.Run) int { return b.Scheduled.Compare(a.Scheduled) })
@@ -310,9 +323,13 @@ func (m *Memory) ClosedRuns(_ context.Context, name string, limit int) ([]job.Ru
 func (m *Memory) Runs() []job.Run {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.SortedFunc(maps.Values(m.runs), func(a, b job.Run) int {
+	all := slices.SortedFunc(maps.Values(m.runs), func(a, b job.Run) int {
 		return cmp.Or(a.OpenedAt.Compare(b.OpenedAt), cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.ID, b.ID))
 	})
+	for i := range all {
+		all[i] = unshared(all[i])
+	}
+	return all
 }
 
 // AllPages returns every page of a run, tenant by tenant in sort order.

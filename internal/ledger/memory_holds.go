@@ -26,14 +26,20 @@ func (m *Memory) Holds(_ context.Context, tenant string) (hold.Set, error) {
 }
 
 // PlaceHold puts the hold and raises its tenant's epoch in one transaction. The
-// same hold placed again changes nothing.
+// same hold placed again changes nothing, and the answer is the stored one: it may
+// have been released since. An id that is taken by a hold on something else is
+// failure.Invalid, or its owner would be told that a hold is there which is not.
 func (m *Memory) PlaceHold(_ context.Context, h hold.Hold) (hold.Hold, error) {
 	err := m.write("hold", func() error {
 		for _, old := range m.holds[h.Tenant] {
-			if old.ID == h.ID {
-				h = old
-				return nil
+			if old.ID != h.ID {
+				continue
 			}
+			if old.Scope != h.Scope || old.Value != h.Value {
+				return failure.New(failure.Invalid, "place hold "+h.ID, "this id is a hold on something else")
+			}
+			h = old
+			return nil
 		}
 		m.epochs[h.Tenant]++
 		h.Epoch = m.epochs[h.Tenant]

@@ -11,6 +11,7 @@ import (
 	"github.com/expunge-aws/expunge/internal/evidence"
 	"github.com/expunge-aws/expunge/internal/failure"
 	"github.com/expunge-aws/expunge/internal/hold"
+	"github.com/expunge-aws/expunge/internal/invariant"
 	"github.com/expunge-aws/expunge/internal/job"
 	"github.com/expunge-aws/expunge/internal/policy"
 )
@@ -130,6 +131,15 @@ func settledAsExpected(t testing.TB, w *World) {
 	}
 	if n := len(w.Queue.PeekLetters()); n < 1 {
 		t.Errorf("%d dead letters", n)
+	}
+	facts, err := w.Facts(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range invariant.Check(facts) {
+		if !r.Holds {
+			t.Errorf("%s: %s", r.ID, r.Detail)
+		}
 	}
 }
 

@@ -27,7 +27,7 @@ func TestHP08CanonicalFormIsFixedForever(t *testing.T) {
 	if got := string(short.Canonical()); got != shortForm {
 		t.Errorf("got  %s\nwant %s", got, shortForm)
 	}
-	const fullHash = "FULL"
+	const fullHash = "313dd4bd211529bd8ddc4850a307268d89ff96e749141e764b80f142a08789a4"
 	if got := full.SHA256(); got != fullHash {
 		t.Errorf("hash %s", got)
 	}

@@ -29,7 +29,7 @@ const (
 	// Covered: a legal hold in force covers the item.
 	Covered Reason = "held"
 	// Unconditional: the store could not check that this is still the same item,
-	// for there is no ETag, or no version id where the policy works on versions.
+	// for there is no ETag, or no version id where the policy works on all versions.
 	Unconditional Reason = "unconditional"
 	// Expired: last modified before the cutoff, and nothing keeps it.
 	Expired Reason = "expired"
@@ -77,7 +77,11 @@ func Decide(f Facts) Decision {
 	if h, held := f.Holds.Covering(f.Item.Key); held {
 		return Decision{Candidate: true, Outcome: job.Held, Reason: Covered, HoldID: h.ID}
 	}
-	if f.Item.Version == "" && (f.Item.ETag == "" || f.Policy.Versions == AllVersions) {
+	condition := f.Item.ETag
+	if f.Policy.Versions == AllVersions {
+		condition = f.Item.Version
+	}
+	if condition == "" {
 		return Decision{Candidate: true, Outcome: job.Retained, Reason: Unconditional}
 	}
 	return Decision{Candidate: true, Delete: true, Reason: Expired}

@@ -121,8 +121,7 @@ func (p Policy) lintTimes(asOf time.Time, add func(Code, string, string)) {
 	}
 	if period := p.Schedule.days(); p.RetentionDays <= period {
 		add(RetentionNearPeriod, "retention_days", "An object is deleted at an age of "+group(p.RetentionDays)+" to "+
-			count(p.RetentionDays+period, "day")+": a run comes only once in "+count(period, "day")+
-			", and a hold or a restore has to come within that.")
+			count(p.RetentionDays+period, "day")+": a hold or a restore has to come within that.")
 	}
 	if need := time.Duration(p.Limits.MaxObjects/p.Limits.MaxRate) * time.Second; need > p.Objective {
 		add(ObjectiveUnmeetable, "objective", "A run of max_objects takes at least "+spell(need)+" at max_rate, which is longer than the objective of "+
@@ -168,7 +167,7 @@ func (s Schedule) oddDays(asOf time.Time) (skipped, doubled []string) {
 // showings counts the instants at which a clock in loc shows the wall time.
 func showings(loc *time.Location, wall time.Time) int {
 	n := 0
-	for _, off := range offsets(loc, wall.Add(-reach), wall.Add(reach)) {
+	for _, off := range offsets(loc, wall) {
 		if offsetAt(loc, wall.Add(-off)) == off {
 			n++
 		}

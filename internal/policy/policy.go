@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -93,11 +94,11 @@ type Policy struct {
 	// What a run may do at most before a person has to approve it, and how fast.
 	Limits Limits `json:"limits"`
 	// How soon after it may run a page of work should be settled, such as 15m: 1m to 168h in whole seconds.
-	Objective time.Duration `json:"objective"`
+	Objective time.Duration `json:"objective" jsonschema:"default=15m"`
 	// Whether a single dead letter of this class pages someone at once.
-	Urgent bool `json:"urgent"`
+	Urgent bool `json:"urgent" jsonschema:"default=false"`
 	// current works on current versions; all deletes every version by its exact id.
-	Versions Versions `json:"versions" jsonschema:"enum=current,enum=all"`
+	Versions Versions `json:"versions" jsonschema:"default=current,enum=current,enum=all"`
 
 	// compiled is the pattern of a policy that came from Parse or Load.
 	compiled *tenantPattern
@@ -121,13 +122,13 @@ type Schedule struct {
 // how fast it may go. What a file does not name has its default.
 type Limits struct {
 	// The most candidates of one run: 1 to 50,000,000.
-	MaxObjects int `json:"max_objects" jsonschema:"minimum=1,maximum=50000000"`
+	MaxObjects int `json:"max_objects" jsonschema:"default=100000,minimum=1,maximum=50000000"`
 	// The largest share of the examined objects that may be candidates, once a run examined 1,000: above 0, up to 1, at most four decimals.
-	MaxShare float64 `json:"max_share" jsonschema:"exclusiveMinimum=0,maximum=1"`
+	MaxShare float64 `json:"max_share" jsonschema:"default=0.5,exclusiveMinimum=0,maximum=1"`
 	// How many times the median of the last runs a run may hold, from the fourth run on: 1 to 100, at most two decimals.
-	MaxGrowth float64 `json:"max_growth" jsonschema:"minimum=1,maximum=100"`
+	MaxGrowth float64 `json:"max_growth" jsonschema:"default=3,minimum=1,maximum=100"`
 	// The most keys deleted in a second by all workers together: 1 to 50,000.
-	MaxRate int `json:"max_rate" jsonschema:"minimum=1,maximum=50000"`
+	MaxRate int `json:"max_rate" jsonschema:"default=3000,minimum=1,maximum=50000"`
 }
 
 // defaults returns a policy that holds what a silent file gets, and nothing else.
@@ -193,7 +194,7 @@ func Load(canonical []byte) (Policy, error) {
 	}))
 	var p Policy
 	if err := json.Unmarshal(canonical, &p, durations, json.RejectUnknownMembers(true)); err != nil {
-		return Policy{}, refused("", Problem{Text: "the stored form is no strict JSON of this schema: " + err.Error()})
+		return Policy{}, refused("", Problem{Text: "the stored form is no strict JSON of this schema" + near(err)})
 	}
 	var problems []Problem
 	p.validate(func(field, text string) {
@@ -207,4 +208,19 @@ func Load(canonical []byte) (Policy, error) {
 	}
 	p.compiled = compilePattern(p.TenantPattern)
 	return p, nil
+}
+
+// near says where in the stored form an error lies. The library's own words are
+// left out: they quote values, and differ between processes by design.
+func near(err error) string {
+	var at jsontext.Pointer
+	if e, ok := errors.AsType[*json.SemanticError](err); ok {
+		at = e.JSONPointer
+	} else if e, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
+		at = e.JSONPointer
+	}
+	if at == "" {
+		return ""
+	}
+	return ", at " + quote(string(at))
 }

@@ -23,6 +23,10 @@ func (p Policy) Cutoff(at time.Time) time.Time {
 	if !ok {
 		return time.Time{}
 	}
+	return p.cutoffIn(loc, at)
+}
+
+func (p Policy) cutoffIn(loc *time.Location, at time.Time) time.Time {
 	exact := at.Add(-p.retention()).UTC()
 	local := at.In(loc)
 	year, month, day := local.Date()
@@ -54,21 +58,36 @@ const searchDays = 28
 // time that a clock change skips is no instant that day; one that comes twice is
 // one instant, the first. A schedule that is not valid has none: zero.
 func (s Schedule) Next(after time.Time) time.Time {
-	return s.search(after, 1, func(t time.Time) bool { return t.After(after) })
+	loc, ok := loadZone(s.Zone)
+	if !ok {
+		return time.Time{}
+	}
+	return s.nextIn(loc, after)
 }
 
 // Previous returns the last scheduled instant at or before the given one, in
 // UTC, by the rules of Next.
 func (s Schedule) Previous(at time.Time) time.Time {
-	return s.search(at, -1, func(t time.Time) bool { return !t.After(at) })
+	loc, ok := loadZone(s.Zone)
+	if !ok {
+		return time.Time{}
+	}
+	return s.previousIn(loc, at)
+}
+
+func (s Schedule) nextIn(loc *time.Location, after time.Time) time.Time {
+	return s.search(loc, after, 1, func(t time.Time) bool { return t.After(after) })
+}
+
+func (s Schedule) previousIn(loc *time.Location, at time.Time) time.Time {
+	return s.search(loc, at, -1, func(t time.Time) bool { return !t.After(at) })
 }
 
 // search walks the days from the one before (or after) from's own, in the
 // direction of step, to the first scheduled instant that is wanted.
-func (s Schedule) search(from time.Time, step int, wanted func(time.Time) bool) time.Time {
-	hour, minute, okAt := clock(s.At)
-	loc, okZone := loadZone(s.Zone)
-	if !okAt || !okZone || !s.known() {
+func (s Schedule) search(loc *time.Location, from time.Time, step int, wanted func(time.Time) bool) time.Time {
+	hour, minute, ok := clock(s.At)
+	if !ok || !s.known() {
 		return time.Time{}
 	}
 	year, month, day := from.In(loc).Date()
@@ -141,7 +160,7 @@ const reach = 26 * time.Hour
 // given as a time in UTC. For a wall time that is skipped, exists is false and
 // the instant is the earlier of those that the offsets around the gap give.
 func earliest(loc *time.Location, wall time.Time) (t time.Time, exists bool) {
-	for _, off := range offsets(loc, wall.Add(-reach), wall.Add(reach)) {
+	for _, off := range offsets(loc, wall) {
 		candidate := wall.Add(-off)
 		shows := offsetAt(loc, candidate) == off
 		switch {
@@ -152,19 +171,19 @@ func earliest(loc *time.Location, wall time.Time) (t time.Time, exists bool) {
 	return t, exists
 }
 
-// offsets returns the offsets from UTC that are in force in loc between two instants.
-func offsets(loc *time.Location, from, to time.Time) []time.Duration {
+// offsets returns the offsets from UTC that are in force in loc within reach of
+// an instant. It probes: the bounds that time.Time.ZoneBounds gives beyond a
+// zone's table can lie in the past (on 31 December of a leap year), and walking
+// along them would not end. No offset was ever in force for less than the step.
+func offsets(loc *time.Location, around time.Time) []time.Duration {
+	const step = 30 * time.Minute
 	var all []time.Duration
-	for t := from; ; {
+	for t := around.Add(-reach); !t.After(around.Add(reach)); t = t.Add(step) {
 		if off := offsetAt(loc, t); !slices.Contains(all, off) {
 			all = append(all, off)
 		}
-		_, end := t.In(loc).ZoneBounds()
-		if end.IsZero() || end.After(to) {
-			return all
-		}
-		t = end
 	}
+	return all
 }
 
 func offsetAt(loc *time.Location, t time.Time) time.Duration {

@@ -25,7 +25,12 @@ func (p Policy) Sentence() string {
 	b.WriteString(" that were last modified more than " + count(p.RetentionDays, "day") + " before the run, ")
 	b.WriteString(p.Schedule.Words())
 	b.WriteString(", at most " + group(p.Limits.MaxRate) + " a second, settled within " + spell(p.Objective))
-	b.WriteString("; a run needs approval above " + count(p.Limits.MaxObjects, "object"))
+	if p.Mode == job.Enforce {
+		b.WriteString("; a run needs approval above ")
+	} else {
+		b.WriteString("; it points out a run above ")
+	}
+	b.WriteString(count(p.Limits.MaxObjects, "object"))
 	if p.Limits.MaxShare < 1 {
 		b.WriteString(", above " + percent(p.Limits.MaxShare) + " of what it examined")
 	}

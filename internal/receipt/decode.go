@@ -150,7 +150,7 @@ func (l *Line) set(w *wireLine) string {
 		},
 		Decision: w.Decision, Reason: w.Reason, HoldID: w.HoldID, Proof: w.Proof,
 	}
-	if !w.SettleAt.IsZero() {
+	if w.SettleAt != nil {
 		l.SettleAt = w.SettleAt.UTC()
 	}
 	if len(w.KeyBase64) > 0 {

@@ -27,8 +27,8 @@
 // the 60 bytes that an item may take; the marks cost one. Both are checked
 // without this code:
 //
-//	zcat DOCUMENT | head -n -1 | sha256sum             # the trailer's sha256
-//	zcat DOCUMENT | head -n 7  | sha256sum | cut -c1-2 # the mark of line 7
+//	zcat DOCUMENT | sed '$d' | sha256sum              # the trailer's sha256
+//	zcat DOCUMENT | head -n 7 | sha256sum | cut -c1-2 # the mark of line 7
 //
 // Someone who rewrites the trailer too cannot keep the name, and the name stands
 // in the page's row.

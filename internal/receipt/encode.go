@@ -26,20 +26,20 @@ const gzipHeader = "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 // first and together; what follows, and the beginning of the next line, is then
 // one repetition to the compressor.
 type wireLine struct {
-	Key           string    `json:"key,omitzero"`
-	KeyBase64     []byte    `json:"key_base64,omitempty"`
-	Version       string    `json:"version,omitzero"`
-	VersionBase64 []byte    `json:"version_base64,omitempty"`
-	ETag          string    `json:"etag,omitzero"`
-	Size          int64     `json:"size"`
-	Modified      time.Time `json:"modified"`
-	Marker        bool      `json:"marker,omitzero"`
-	Decision      Decision  `json:"decision"`
-	Reason        string    `json:"reason"`
-	HoldID        string    `json:"hold_id,omitzero"`
-	SettleAt      time.Time `json:"settle_at,omitzero"`
-	Outcome       string    `json:"outcome,omitzero"`
-	Proof         job.Proof `json:"proof,omitzero"`
+	Key           string     `json:"key,omitzero"`
+	KeyBase64     []byte     `json:"key_base64,omitempty"`
+	Version       string     `json:"version,omitzero"`
+	VersionBase64 []byte     `json:"version_base64,omitempty"`
+	ETag          string     `json:"etag,omitzero"`
+	Size          int64      `json:"size"`
+	Modified      time.Time  `json:"modified"`
+	Marker        bool       `json:"marker,omitzero"`
+	Decision      Decision   `json:"decision"`
+	Reason        string     `json:"reason"`
+	HoldID        string     `json:"hold_id,omitzero"`
+	SettleAt      *time.Time `json:"settle_at,omitzero"` // a pointer: to ask a time for zero allocates
+	Outcome       string     `json:"outcome,omitzero"`
+	Proof         job.Proof  `json:"proof,omitzero"`
 }
 
 // trailer seals the lines before it; the package comment explains the marks.
@@ -123,7 +123,8 @@ func (w *wireLine) set(l *Line) {
 		Outcome: l.Outcome.String(), Proof: l.Proof,
 	}
 	if !l.SettleAt.IsZero() {
-		w.SettleAt = l.SettleAt.UTC()
+		at := l.SettleAt.UTC()
+		w.SettleAt = &at
 	}
 	w.Key, w.KeyBase64 = split(l.Key)
 	w.Version, w.VersionBase64 = split(l.Version)

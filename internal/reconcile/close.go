@@ -23,9 +23,8 @@ func (p *pass) close(ctx context.Context, id job.RunID) error {
 	if err != nil || open {
 		return err
 	}
-	if sum.examined != run.Examined-run.Unmatched || sum.ranges != run.Pages || sum.recorded != run.Candidates {
-		// E5: what the scan recorded and what the rows say differ. The run stays
-		// open, and the alarm on this event names it.
+	if !sum.agree(run) {
+		// The run stays open, and the alarm on this event names it.
 		p.emit(audit.Event{Event: audit.TotalsMismatch, Count: sum.recorded - run.Candidates}.About(run, job.Page{}))
 		return nil
 	}
@@ -45,9 +44,34 @@ func (p *pass) close(ctx context.Context, id job.RunID) error {
 type sums struct {
 	totals                     job.Totals
 	ranges, examined, recorded int
+	// moved is how many items the parents gave away, items how many pages came of it.
+	moved, items int
+	// unsettled: a completed page whose outcomes are not what its plan held.
+	unsettled bool
 }
 
-// sum reads every page of the run and reports whether one is still open or dead.
+// agree reports whether the rows say what the scan recorded, and every planned
+// item has its one outcome (E5).
+func (s sums) agree(run job.Run) bool {
+	return s.examined == run.Examined-run.Unmatched && s.ranges == run.Pages && s.recorded == run.Candidates &&
+		s.moved == s.items && !s.unsettled
+}
+
+func (s *sums) add(page job.Page) {
+	s.totals = s.totals.Plus(page.Totals())
+	s.moved += page.Moved
+	s.unsettled = s.unsettled || page.State == job.Completed && page.Counts.Sum()+page.Moved != page.Planned
+	if page.Kind == job.ItemPage {
+		s.items++
+		return
+	}
+	s.ranges++
+	s.examined += page.Examined
+	s.recorded += page.Candidates
+}
+
+// sum reads every page of the run and reports whether one is still open or dead,
+// or time did not suffice to say.
 func (p *pass) sum(ctx context.Context, run job.Run) (s sums, open bool, err error) {
 	tenants, err := p.Rows.Tenants(ctx, run.ID)
 	if err != nil {
@@ -56,6 +80,9 @@ func (p *pass) sum(ctx context.Context, run job.Run) (s sums, open bool, err err
 	for _, tenant := range tenants {
 		var last *job.Page
 		for {
+			if p.late() {
+				return s, true, nil
+			}
 			pages, err := p.Rows.Pages(ctx, run.ID, tenant, last, closeBatch)
 			if err != nil {
 				return s, false, err
@@ -67,12 +94,7 @@ func (p *pass) sum(ctx context.Context, run job.Run) (s sums, open bool, err err
 				if !page.State.Terminal() {
 					return s, true, nil
 				}
-				s.totals = s.totals.Plus(page.Totals())
-				if page.Kind == job.RangePage {
-					s.ranges++
-					s.examined += page.Examined
-					s.recorded += page.Candidates
-				}
+				s.add(page)
 			}
 			last = &pages[len(pages)-1]
 		}

@@ -90,13 +90,19 @@ type Summary struct {
 	Closed  int `json:"closed"`  // runs
 }
 
-// Pass does everything once, as far as the deadline allows. One run's trouble
-// does not stop the others; the error joins all of them.
+// Pass does everything once, as far as the deadline allows. Scans come last,
+// because a large one takes all the time there is, pass after pass. One run's
+// trouble does not stop the others; the error joins all of them.
 func (r *Reconciler) Pass(ctx context.Context, deadline time.Time) (Summary, error) {
 	p := &pass{Reconciler: r, deadline: deadline, runs: map[job.RunID]job.Run{}}
 	var errs []error
 	open, err := r.Index.OpenRuns(ctx)
-	errs = append(errs, err)
+	errs = append(errs, err, p.overdue(ctx))
+	for _, run := range open {
+		if run.State == job.Released && !p.late() {
+			errs = append(errs, p.close(ctx, run.ID))
+		}
+	}
 	for _, run := range open {
 		if run.State == job.Scanning && !p.late() {
 			if err := r.Scans.Resume(ctx, deadline, run.ID); err != nil {
@@ -104,12 +110,6 @@ func (r *Reconciler) Pass(ctx context.Context, deadline time.Time) (Summary, err
 			} else {
 				p.did.Resumed++
 			}
-		}
-	}
-	errs = append(errs, p.overdue(ctx))
-	for _, run := range open {
-		if run.State == job.Released && !p.late() {
-			errs = append(errs, p.close(ctx, run.ID))
 		}
 	}
 	return p.did, errors.Join(errs...)
@@ -155,6 +155,8 @@ func (p *pass) overdue(ctx context.Context) error {
 }
 
 // treat reads each page again and buries it, makes its letter durable, or sends it.
+// What a brake or the run's state rules out is passed over unread: these rows are
+// the oldest in every pass, and there can be many. A letter is owed all the same.
 func (p *pass) treat(ctx context.Context, hints []job.Page) error {
 	var errs []error
 	due := map[job.Mode][]job.Page{}
@@ -164,14 +166,17 @@ func (p *pass) treat(ctx context.Context, hints []job.Page) error {
 			errs = append(errs, err)
 			continue
 		}
+		idle := run.State != job.Released || p.braked(run)
+		if idle && hint.State != job.Dead {
+			continue
+		}
 		page, err := p.Rows.Page(ctx, hint.Run, hint.Tenant, hint.ID)
 		switch {
 		case err != nil:
 			errs = append(errs, err)
-		case run.State != job.Released || p.braked(run):
 		case page.State == job.Dead:
 			errs = append(errs, p.letter(ctx, run, page))
-		case !page.State.Open() || p.now().Before(page.NextDue) || page.LeaseLive(p.now()):
+		case idle || !page.State.Open() || p.now().Before(page.NextDue) || page.LeaseLive(p.now()):
 		default:
 			if reason, over := page.Expired(p.now(), p.Settings.MaxAttempts, p.Settings.AgeCeiling); over {
 				errs = append(errs, p.bury(ctx, run, page, reason))
@@ -216,6 +221,9 @@ func (p *pass) resend(ctx context.Context, mode job.Mode, pages []job.Page) erro
 		byID[messages[i].ID] = page
 	}
 	accepted, err := p.Queue.Send(ctx, mode, messages)
+	if missing := len(messages) - len(accepted); missing > 0 {
+		p.emit(audit.Event{Event: audit.BatchEntriesRefused, Region: p.runs[pages[0].Run].Region, Count: missing})
+	}
 	errs := []error{err}
 	for _, id := range accepted {
 		page := byID[id]

@@ -33,7 +33,9 @@ func (w *Worker) remove(ctx context.Context, x *delivery, s *sheet) {
 			return
 		}
 		if round > 0 && !w.pause(ctx, x, w.backoff(round, s.stop)) {
-			s.stop = stopped(noTime)
+			if s.stop == nil { // otherwise it says for how long, and that outlasts the claim
+				s.stop = stopped(noTime)
+			}
 			return
 		}
 		s.stop = nil

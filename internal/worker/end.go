@@ -17,7 +17,7 @@ func lasting(c failure.Class) bool { return c == failure.Forbidden }
 // the claim. What is already known about the page's items stays.
 func (w *Worker) giveBack(ctx context.Context, x *delivery, err error) next {
 	if x.owner == "" {
-		return later(w.backoff(x.page.Attempts+1, err))
+		return later(w.backoff(x.page.Tries()+1, err))
 	}
 	return w.retry(ctx, x, failure.Of(err), err, x.page.Settlement())
 }
@@ -33,11 +33,14 @@ func (w *Worker) fail(ctx context.Context, x *delivery, err error) next {
 // retry gives the page back for a later attempt, or ends it when this was the
 // last one (C3).
 func (w *Worker) retry(ctx context.Context, x *delivery, class failure.Class, err error, s job.Settled) next {
+	if x.page.Owner != x.owner {
+		return w.until(x.page.LeaseEnd) // the claim is lost, and the row is another's (S13)
+	}
 	now := w.Clock.Now()
 	if reason, over := x.page.Expired(now, w.Settings.MaxAttempts, w.Settings.AgeCeiling); over {
 		return w.die(ctx, x, reason, class, s)
 	}
-	wait := w.backoff(x.page.Attempts, err)
+	wait := w.backoff(x.page.Tries(), err)
 	at := now.Add(wait)
 	retrying, rerr := x.page.Retry(s, class, now, at, at.Add(w.Settings.Overdue()))
 	if rerr == nil {
@@ -60,7 +63,7 @@ func (w *Worker) die(ctx context.Context, x *delivery, reason job.Reason, class 
 		err = w.commit(ctx, x, dead, func() error { return w.Writes.SwapPage(ctx, dead) })
 	}
 	if err != nil {
-		return later(w.backoff(x.page.Attempts, err))
+		return later(w.backoff(x.page.Tries(), err))
 	}
 	return w.letter(ctx, x)
 }
@@ -68,14 +71,14 @@ func (w *Worker) die(ctx context.Context, x *delivery, reason job.Reason, class 
 // letter makes a dead page's letter durable and then lets the message go.
 func (w *Worker) letter(ctx context.Context, x *delivery) next {
 	if err := w.Letters.DeadLetter(ctx, w.letterOf(x)); err != nil {
-		return later(w.backoff(x.page.Attempts, err))
+		return later(w.backoff(x.page.Tries(), err))
 	}
 	lettered, err := x.page.Lettered(w.Clock.Now())
 	if err == nil {
 		err = w.commit(ctx, x, lettered, func() error { return w.Writes.SwapPage(ctx, lettered) })
 	}
 	if err != nil {
-		return later(w.backoff(x.page.Attempts, err))
+		return later(w.backoff(x.page.Tries(), err))
 	}
 	e := w.event(audit.DeadLettered, x)
 	e.Reason, e.FailureClass = x.page.Death.Reason, x.page.LastClass
@@ -90,11 +93,16 @@ func (w *Worker) letterOf(x *delivery) job.Letter {
 	}
 }
 
-// refuseDead handles a message of a dead page: the letter may still be owed;
-// otherwise somebody moved it back around the redrive gates, and it is returned.
+// refuseDead handles a message of a dead page. The letter may still be owed. A
+// message that is older than the letter is a copy of the one that died, and goes.
+// A younger one was moved back around the redrive gates, and is returned.
 func (w *Worker) refuseDead(ctx context.Context, x *delivery) next {
-	if x.page.Death.LetterAt.IsZero() {
+	switch {
+	case x.page.Death.LetterAt.IsZero():
 		return w.letter(ctx, x)
+	case !x.SentAt.After(x.page.Death.LetterAt):
+		w.emit(w.event(audit.DuplicateObserved, x))
+		return ack()
 	}
 	if err := w.Letters.DeadLetter(ctx, w.letterOf(x)); err != nil {
 		return later(w.backoff(x.Receives, err))

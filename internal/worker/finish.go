@@ -17,19 +17,19 @@ func (w *Worker) finish(ctx context.Context, x *delivery, s *sheet) next {
 	switch {
 	case len(failing) == 0 && waiting == 0:
 		return w.complete(ctx, x, s, nil)
-	case len(failing) == 0:
+	case len(failing) == 0, waiting > 0 && refusedOnly(failing): // a refusal keeps, and is no reason for attempts
 		return w.wait(ctx, x, s, until)
 	case waiting > 0:
 		return w.again(ctx, x, s)
 	case w.splits(x, s, failing):
 		return w.complete(ctx, x, s, failing)
-	case refusedOnly(failing):
+	case refusedOnly(failing), lasting(failure.Of(s.stop)):
 		return w.giveUp(ctx, x, s, failing, job.ReasonForbidden, failure.Forbidden)
-	case x.page.Attempts >= w.Settings.MaxAttempts:
-		return w.giveUp(ctx, x, s, failing, job.ReasonAttempts, s.class())
-	default:
-		return w.again(ctx, x, s)
 	}
+	if reason, over := x.page.Expired(w.Clock.Now(), w.Settings.MaxAttempts, w.Settings.AgeCeiling); over {
+		return w.giveUp(ctx, x, s, failing, reason, s.class())
+	}
+	return w.again(ctx, x, s)
 }
 
 // splits reports whether the failing items become pages of their own. A single
@@ -111,14 +111,19 @@ func (w *Worker) wait(ctx context.Context, x *delivery, s *sheet, until time.Tim
 	if err != nil {
 		return w.giveBack(ctx, x, err)
 	}
-	retrying, err := x.page.Retry(settled, "", w.Clock.Now(), until, until.Add(w.Settings.Overdue()))
+	return w.postpone(ctx, x, settled, until)
+}
+
+// postpone gives the page back until the instant, as no attempt.
+func (w *Worker) postpone(ctx context.Context, x *delivery, s job.Settled, at time.Time) next {
+	retrying, err := x.page.Retry(s, "", w.Clock.Now(), at, at.Add(w.Settings.Overdue()))
 	if err == nil {
 		err = w.commit(ctx, x, retrying, func() error { return w.Writes.SwapPage(ctx, retrying) })
 	}
 	if err != nil {
 		return w.until(x.page.LeaseEnd)
 	}
-	return w.until(until)
+	return w.until(at)
 }
 
 // again gives the page back for another attempt, with what is known so far. When

@@ -34,7 +34,7 @@ func (w *Worker) open(ctx context.Context, deadline time.Time, d job.Delivery, p
 			break
 		}
 	}
-	return nil, later(w.backoff(x.page.Attempts+1, err))
+	return nil, later(w.backoff(x.page.Tries()+1, err))
 }
 
 // claimTries is how often a claim that lost its row reads it again. The usual
@@ -123,7 +123,7 @@ func (w *Worker) admit(ctx context.Context, x *delivery) (next, bool) {
 	case err == nil || failure.Is(err, failure.UnknownPolicy):
 		return w.die(ctx, x, job.ReasonUnknownPolicy, failure.UnknownPolicy, x.page.Settlement()), false
 	default:
-		return later(w.backoff(x.page.Attempts+1, err)), false
+		return later(w.backoff(x.page.Tries()+1, err)), false
 	}
 	if braked, err := w.braked(ctx, x); braked || err != nil {
 		return w.park(ctx, x, err), false

@@ -29,26 +29,31 @@ func (w *Worker) work(ctx context.Context, x *delivery) next {
 		if err != nil {
 			return w.fail(ctx, x, err)
 		}
-		if n, bad := w.unsafe(ctx, x, plan, set); bad {
+		s := newSheet(plan, false)
+		if n, bad := w.unsafe(ctx, x, s, set); bad {
 			return n
 		}
-		hash, err := w.file(ctx, plan)
-		if err != nil {
+		if s.plan, err = w.file(ctx, plan); err != nil {
 			return w.giveBack(ctx, x, err) // what can not be proven is not done
 		}
-		s := newSheet(hash, plan, false)
 		if plan.Deletes() == 0 || w.Mode == job.ReportOnly {
 			s.wouldDelete()
 			return w.finish(ctx, x, s)
 		}
-		switch n, done := w.intend(ctx, x, hash, plan); {
+		switch n, done := w.intend(ctx, x, s.plan, plan); {
 		case done == committed:
 			return w.act(ctx, x, s)
 		case done == pageLost:
 			return n
 		}
 	}
-	return w.giveBack(ctx, x, failure.New(failure.Conflict, "plan page", "the hold epoch kept moving"))
+	return w.contend(ctx, x)
+}
+
+// contend gives the page back because the tenant's hold epoch kept moving. It is
+// no attempt, or somebody who places many holds would use up those of every page.
+func (w *Worker) contend(ctx context.Context, x *delivery) next {
+	return w.postpone(ctx, x, x.page.Settlement(), w.Clock.Now().Add(w.backoff(planTries, nil)))
 }
 
 // vetoes reads the epoch first and the holds after it: a hold placed in between
@@ -129,19 +134,16 @@ func (w *Worker) each(ctx context.Context, x *delivery, q job.Query, yield func(
 	}
 }
 
-// unsafe checks every item of the plan that would be deleted, whatever the
-// decision was made of. Each level is a mechanism of its own, and a fault in
-// one is caught by the next:
+// unsafe checks every item that would be sent to the store, whatever decided so,
+// in this claim or an earlier one. Each level is a mechanism of its own, and a
+// fault in one is caught by the next:
 //
 //	Level 1: the item is older than the run's cutoff.
 //	Level 2: no hold covers it.
 //	Level 3: its key lies inside the policy's template and the tenant's own segment.
 //	Level 4: the store's own condition, ETag or version id, in act.
-func (w *Worker) unsafe(ctx context.Context, x *delivery, plan receipt.Document, set hold.Set) (next, bool) {
-	for _, l := range plan.Lines {
-		if l.Decision != receipt.Delete {
-			continue
-		}
+func (w *Worker) unsafe(ctx context.Context, x *delivery, s *sheet, set hold.Set) (next, bool) {
+	for _, l := range s.targets() {
 		// Level 1.
 		if x.run.Cutoff.IsZero() || l.Item.Modified.IsZero() || !l.Item.Modified.Before(x.run.Cutoff) {
 			return w.giveBack(ctx, x, failure.New(failure.Bug, "safety level 1", "the plan deletes an item that is not expired")), true

@@ -31,37 +31,40 @@ func (w *Worker) resume(ctx context.Context, x *delivery) next {
 		if err != nil {
 			return w.fail(ctx, x, err)
 		}
-		plan := w.narrow(x, old, epoch, set, found)
-		s := newSheet(x.page.Intent.Plan, plan, true)
+		plan := w.narrow(x, old, epoch, set, found, answered)
+		s := newSheet(plan, true)
 		w.settleByLook(s, found, answered)
+		if n, bad := w.unsafe(ctx, x, s, set); bad {
+			return n
+		}
 		if len(s.targets()) == 0 && plan.Deletes() == old.Deletes() {
+			s.plan = x.page.Intent.Plan
 			return w.act(ctx, x, s) // nothing to send and nothing new to record
 		}
-		hash, err := w.file(ctx, plan)
-		if err != nil {
+		if s.plan, err = w.file(ctx, plan); err != nil {
 			return w.giveBack(ctx, x, err)
 		}
-		s.plan = hash
-		switch n, done := w.intend(ctx, x, hash, plan); {
+		switch n, done := w.intend(ctx, x, s.plan, plan); {
 		case done == committed:
 			return w.act(ctx, x, s)
 		case done == pageLost:
 			return n
 		}
 	}
-	return w.giveBack(ctx, x, failure.New(failure.Conflict, "resume page", "the hold epoch kept moving"))
+	return w.contend(ctx, x)
 }
 
 // narrow returns the old plan without what may no longer be deleted. An item
 // that a hold placed since the intent covers, released or not, becomes a veto
-// that keeps the quiet time of the moment; one that is another object now is left.
-func (w *Worker) narrow(x *delivery, old receipt.Document, epoch int64, set hold.Set, found map[job.Ref]job.Item) receipt.Document {
+// that keeps the quiet time of the moment; one that is another object now is
+// left. An item that an earlier claim has an answer for stays as it was decided.
+func (w *Worker) narrow(x *delivery, old receipt.Document, epoch int64, set hold.Set, found map[job.Ref]job.Item, answered map[job.Ref]receipt.Line) receipt.Document {
 	plan := receipt.Document{Header: w.header(x, epoch), Lines: make([]receipt.Line, len(old.Lines))}
 	plan.Header.Narrows = x.page.Intent.Plan
 	copy(plan.Lines, old.Lines)
 	for i := range plan.Lines {
 		l := &plan.Lines[i]
-		if l.Decision != receipt.Delete {
+		if _, done := answered[l.Ref()]; done || l.Decision != receipt.Delete {
 			continue
 		}
 		current, there := found[l.Ref()]

@@ -10,7 +10,7 @@ import (
 
 // sheet is what one claim knows about the items of its plan.
 type sheet struct {
-	plan    string // hash of the plan in force
+	plan    string // hash of the plan in force, once it is durable
 	header  receipt.Header
 	lines   []line
 	resumed bool
@@ -36,8 +36,8 @@ type line struct {
 }
 
 // newSheet starts from a plan: what it keeps has its outcome already.
-func newSheet(hash string, plan receipt.Document, resumed bool) *sheet {
-	s := &sheet{plan: hash, header: plan.Header, lines: make([]line, len(plan.Lines)), resumed: resumed}
+func newSheet(plan receipt.Document, resumed bool) *sheet {
+	s := &sheet{header: plan.Header, lines: make([]line, len(plan.Lines)), resumed: resumed}
 	for i, l := range plan.Lines {
 		s.lines[i].Line = l
 		switch l.Decision {

@@ -62,6 +62,18 @@ func listCases() []testCase {
 			same(s, "seen", seen, keys...)
 			same(s, "left", s.keys(job.Query{Bucket: bucket}))
 		}},
+		{"List/what is replaced after it was listed comes once", nil, func(s suite) {
+			keys := many(s.Many)
+			bucket := s.versioned(keys...)
+			var seen []string
+			for page := range s.pages(job.Query{Bucket: bucket}) {
+				for _, item := range page {
+					seen = append(seen, item.Key)
+				}
+				s.Seed.Put(s.T, bucket, page[len(page)-1].Key, "new")
+			}
+			same(s, "seen", seen, keys...)
+		}},
 		{"List/goes on after a key that is gone S3-25", nil, func(s suite) {
 			bucket := s.plain("a", "b", "c")
 			s.Seed.Remove(s.T, bucket, job.Ref{Key: "b"})

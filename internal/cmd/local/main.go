@@ -1,0 +1,85 @@
+// Command local runs the whole pipeline on this machine and proves what it did.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/expunge-aws/expunge/internal/local"
+)
+
+const usage = `Run the whole pipeline on this machine, without AWS.
+
+Without arguments it plays three built-in tenants and everything that goes wrong
+for them. With -dir and -policy it reads your own files as a bucket: relative
+paths are the keys, modification times are LastModified. Your files are never
+opened and never touched.
+
+  -dir PATH       a directory to evaluate
+  -policy FILE    the policy to evaluate it by
+  -as-of TIME     the instant to evaluate at, RFC 3339; now by default
+  -enforce        delete, in the run's own copy of the references; only with a
+                  policy whose mode is enforce
+  -out PATH       where run.json and the evidence go; .expunge by default
+
+Exit status:
+  0  every invariant holds, and no run waits
+  1  an invariant is violated, or the run could not be finished
+  2  the arguments or the policy can not be used
+  3  every invariant holds, and a run waits for approval
+`
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	config, err := parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		fmt.Fprint(stdout, usage)
+		return 0
+	}
+	status := local.ExitUsage
+	if err == nil {
+		config.Out = stdout
+		status, err = local.Run(ctx, config)
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, err)
+	}
+	return status
+}
+
+func parse(args []string) (local.Config, error) {
+	c := local.Config{Now: time.Now().UTC().Truncate(time.Second)}
+	var asOf string
+	flags := flag.NewFlagSet("local", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.StringVar(&c.Dir, "dir", "", "")
+	flags.StringVar(&c.Policy, "policy", "", "")
+	flags.StringVar(&asOf, "as-of", "", "")
+	flags.BoolVar(&c.Enforce, "enforce", false, "")
+	flags.StringVar(&c.Folder, "out", ".expunge", "")
+	if err := flags.Parse(args); err != nil {
+		return c, err
+	}
+	if flags.NArg() > 0 {
+		return c, fmt.Errorf("unexpected argument %q: everything is given by flags, see -help", flags.Arg(0))
+	}
+	if asOf != "" {
+		at, err := time.Parse(time.RFC3339, asOf)
+		if err != nil {
+			return c, fmt.Errorf("AS_OF is %q: it must be an instant in RFC 3339, such as 2026-03-08T02:30:00Z", asOf)
+		}
+		c.AsOf = at.UTC()
+	}
+	return c, nil
+}

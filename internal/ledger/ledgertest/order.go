@@ -1,0 +1,206 @@
+package ledgertest
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/expunge-aws/expunge/internal/job"
+)
+
+var orderTests = map[string]func(*testing.T, Ledger){
+	"pages of a tenant ascend by the start of their range": pagesAscend,
+	"pages after one that is not there":                    pagesAfterAbsent,
+	"F7 overdue pages are those that are owed something":   overdueContains,
+	"overdue pages, the longest overdue first":             overdueOrder,
+}
+
+// longest is the longest start of a range: an S3 key has at most 1,024 bytes and
+// the shortest tenant's prefix two, and DynamoDB's sort key has 1,024 bytes, one
+// of them the type.
+const longest = 1022
+
+// starts are ranges' starts in ascending order of bytes.
+var starts = []string{
+	"", "\x00", "\x00\x00", "\x00\xff", "\n", " ", "/", "0", "A", "a", "a\x00", "a/", "a/b", "a\xff", "aa", "p", "q", "z",
+	"\x7f", "é", "€", "\U0001f600", "\xf5", "\xff", "\xff\x00", "\xff\xff",
+}
+
+func pagesAscend(t *testing.T, l Ledger) {
+	all := slices.Concat(starts, []string{strings.Repeat("x", longest), strings.Repeat("x", longest-1) + "y", strings.Repeat("\xff", longest)})
+	slices.Sort(all)
+	r := opened(t, l, runOf("exports", instant))
+	shuffled := slices.Clone(all)
+	slices.SortFunc(shuffled, func(a, b string) int {
+		return strings.Compare(string(job.RangePageID(r.ID, tenant, a)), string(job.RangePageID(r.ID, tenant, b)))
+	})
+	for _, start := range shuffled {
+		r = recorded(t, l, r, pageOf(r, tenant, start), pageOf(r, neighbour, start))
+	}
+	parent := claimed(t, pageOf(r, tenant, ""), "a", instant)
+	ok(t, l.SwapPage(t.Context(), parent))
+	items := children(parent, 25)
+	ok(t, l.Complete(t.Context(), completed(t, parent, 25), items))
+	var first []job.Page
+	for _, limit := range []int{1, 2, 7, 25, 1000} {
+		got := walk(t, limit, func(after *job.Page, limit int) ([]job.Page, error) {
+			return l.Pages(t.Context(), r.ID, tenant, after, limit)
+		})
+		if len(got) != len(all)+len(items) {
+			t.Fatalf("limit %d: %d pages, want %d ranges and %d items", limit, len(got), len(all), len(items))
+		}
+		for i, p := range got {
+			if isRange := i < len(all); (p.Kind == job.RangePage) != isRange || isRange && p.After != all[i] {
+				t.Fatalf("limit %d: page %d is a %s that starts at %.20q", limit, i, p.Kind, p.After)
+			}
+		}
+		if first == nil {
+			first = got
+		}
+		if ids(got) != ids(first) {
+			t.Errorf("limit %d answers in another order", limit)
+		}
+	}
+	seen := map[job.PageID]bool{}
+	for _, p := range first {
+		seen[p.ID] = true
+	}
+	if len(seen) != len(first) {
+		t.Error("a page came twice")
+	}
+}
+
+// after only says where to go on: the page may have changed, or be of a scan
+// that nobody recorded.
+func pagesAfterAbsent(t *testing.T, l Ledger) {
+	r := opened(t, l, runOf("exports", instant))
+	for _, start := range []string{"", "b", "d"} {
+		r = recorded(t, l, r, pageOf(r, tenant, start))
+	}
+	for start, want := range map[string]string{"": "bd", "a": "bd", "b": "d", "c": "d", "d": "", "e": ""} {
+		from := pageOf(r, tenant, start)
+		from.Rev, from.State = 99, job.Completed
+		got, err := l.Pages(t.Context(), r.ID, tenant, &from, 10)
+		ok(t, err)
+		found := ""
+		for _, p := range got {
+			found += p.After
+		}
+		if found != want {
+			t.Errorf("after %q: %q, want %q", start, found, want)
+		}
+	}
+	none, err := l.Pages(t.Context(), r.ID, "school-421", nil, 10)
+	ok(t, err)
+	if len(none) > 0 {
+		t.Errorf("pages of a tenant without any:\n%s", ids(none))
+	}
+}
+
+// overdue walks the overdue pages and returns their starts.
+func overdue(t *testing.T, l Ledger, now time.Time, limit int) string {
+	t.Helper()
+	var found []string
+	for _, p := range walk(t, limit, func(after *job.Page, limit int) ([]job.Page, error) {
+		return l.OverduePages(t.Context(), now, after, limit)
+	}) {
+		stored, err := l.Page(t.Context(), p.Run, p.Tenant, p.ID)
+		ok(t, err)
+		found = append(found, stored.After)
+	}
+	return strings.Join(found, "\n")
+}
+
+func overdueContains(t *testing.T, l Ledger) {
+	r := opened(t, l, runOf("exports", instant))
+	var want []string
+	put := func(name string, state job.PageState, due, lettered time.Time, owed bool) {
+		p := pageOf(r, tenant, name)
+		r = recorded(t, l, r, p)
+		p.State, p.Rev, p.NextDue = state, 2, due
+		if state == job.Dead || state == job.Redriven {
+			p.Death = job.Death{Reason: job.ReasonAttempts, At: instant, LetterAt: lettered}
+		}
+		ok(t, l.SwapPage(t.Context(), p))
+		if owed {
+			want = append(want, name)
+		}
+	}
+	for _, state := range job.PageStates() {
+		open := state.Open()
+		put(string(state)+" due long ago", state, after(-time.Hour), instant, open)
+		put(string(state)+" due now", state, instant, instant, open)
+		put(string(state)+" due in a nanosecond", state, after(1), instant, false)
+		put(string(state)+" due later", state, after(time.Hour), instant, false)
+	}
+	put("dead without letter, due long ago", job.Dead, after(-time.Hour), time.Time{}, true)
+	put("dead without letter, due later", job.Dead, after(time.Hour), time.Time{}, true)
+	put("dead without letter, never due", job.Dead, time.Time{}, time.Time{}, true)
+	put("sent, no due time", job.Sent, time.Time{}, time.Time{}, true)
+	slices.Sort(want)
+	for _, limit := range []int{1, 3, 100} {
+		eventually(t, strings.Join(want, "\n"), func() (string, error) {
+			found := strings.Split(overdue(t, l, instant, limit), "\n")
+			slices.Sort(found)
+			return strings.Join(found, "\n"), nil
+		})
+	}
+}
+
+// Pages of all runs and tenants are in one order, and one that leaves the index,
+// or comes in, moves no other.
+func overdueOrder(t *testing.T, l Ledger) {
+	first := opened(t, l, runOf("exports", instant))
+	second := opened(t, l, runOf("exports-2", instant))
+	names := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
+	var pages []job.Page
+	for i, name := range names {
+		p := pageOf(first, []string{tenant, neighbour}[i%2], name)
+		if i >= 4 {
+			p = pageOf(second, tenant, name)
+		}
+		p.NextDue = after(-time.Duration(len(names)-i) * time.Minute)
+		pages = append(pages, p)
+	}
+	for _, i := range []int{3, 6, 1, 7, 0, 4, 2, 5} {
+		run := &first
+		if pages[i].Run == second.ID {
+			run = &second
+		}
+		*run = recorded(t, l, *run, pages[i])
+	}
+	for _, limit := range []int{1, 3, 8, 100} {
+		eventually(t, strings.Join(names, "\n"), func() (string, error) { return overdue(t, l, instant, limit), nil })
+	}
+	got, err := l.OverduePages(t.Context(), instant, nil, 3)
+	ok(t, err)
+	sent, err := pages[0].Send(after(time.Hour))
+	ok(t, err)
+	ok(t, l.SwapPage(t.Context(), sent))
+	rest, err := l.OverduePages(t.Context(), instant, &got[len(got)-1], 100)
+	ok(t, err)
+	if ids(rest) != ids(pages[len(got):]) {
+		t.Errorf("after %d pages:\n%s", len(got), ids(rest))
+	}
+	eventually(t, strings.Join(names[1:], "\n"), func() (string, error) { return overdue(t, l, instant, 100), nil })
+
+	// Pages that are due at the same instant all come, each once.
+	for i := range pages[:4] {
+		p := pageOf(first, tenant, "tie "+names[i])
+		p.NextDue = after(-time.Minute)
+		first = recorded(t, l, first, p)
+	}
+	for _, limit := range []int{1, 2, 100} {
+		eventually(t, "tie a,tie b,tie c,tie d", func() (string, error) {
+			var ties []string
+			for name := range strings.SplitSeq(overdue(t, l, instant, limit), "\n") {
+				if strings.HasPrefix(name, "tie ") {
+					ties = append(ties, name)
+				}
+			}
+			slices.Sort(ties)
+			return strings.Join(ties, ","), nil
+		})
+	}
+}

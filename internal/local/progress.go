@@ -1,0 +1,66 @@
+package local
+
+import (
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/expunge-aws/expunge/internal/audit"
+)
+
+// progressEvery is how many settled pages make a line.
+const progressEvery = 10
+
+// progress tells a person what happens while it happens, line by line.
+type progress struct {
+	mu      sync.Mutex
+	w       io.Writer
+	clock   *Clock
+	pages   int
+	settled int
+}
+
+func (p *progress) say(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.line(text)
+}
+
+func (p *progress) line(text string) {
+	at := "            "
+	if p.clock != nil {
+		at = p.clock.Now().Format("15:04:05.000")
+	}
+	fmt.Fprintf(p.w, "%s  %s\n", at, text)
+}
+
+// Emit turns the events that a person waits for into lines.
+func (p *progress) Emit(e audit.Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	where := fmt.Sprintf("%s@%d", e.Policy, e.Version)
+	switch e.Event {
+	case audit.RunOpened:
+		p.line(where + ": scanning")
+	case audit.RunReleased:
+		p.line(fmt.Sprintf("%s: released, %d candidates", where, e.Count))
+	case audit.GuardTripped:
+		p.line(fmt.Sprintf("%s: stopped by the guard, %d candidates wait for approval", where, e.Count))
+	case audit.Succeeded:
+		p.pages++
+		p.settled += e.Count
+		if p.pages%progressEvery == 0 {
+			p.line(fmt.Sprintf("%d pages settled, %d items", p.pages, p.settled))
+		}
+	case audit.DuplicateObserved:
+		p.line(fmt.Sprintf("%s: a page of %s was delivered again: nothing to do", where, e.TenantID))
+	case audit.Retried:
+		p.line(fmt.Sprintf("%s: a page of %s goes back after attempt %d (%s)", where, e.TenantID, e.Attempt, e.FailureClass))
+	case audit.DeadLettered:
+		p.line(fmt.Sprintf("%s: dead letter, %s", where, e.Reason))
+	case audit.RunClosed:
+		p.line(fmt.Sprintf("%s: closed, %d items settled", where, e.Count))
+	case audit.TotalsMismatch:
+		p.line(where + ": the pages do not add up to what the scan recorded")
+	}
+}

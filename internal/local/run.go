@@ -1,0 +1,180 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/expunge-aws/expunge/internal/evidence"
+	"github.com/expunge-aws/expunge/internal/invariant"
+	"github.com/expunge-aws/expunge/internal/job"
+	"github.com/expunge-aws/expunge/internal/policy"
+	"github.com/expunge-aws/expunge/internal/report"
+)
+
+// The exit statuses that a report does not decide.
+const (
+	exitBroken = 1
+	// ExitUsage says that the arguments or the policy can not be used.
+	ExitUsage = 2
+)
+
+// Config is what a person asked for.
+type Config struct {
+	// Dir and Policy name a directory and a policy file; both or none.
+	Dir, Policy string
+	// AsOf is the instant to evaluate at; zero means Now, or the built-in instant.
+	AsOf, Now time.Time
+	Enforce   bool
+	// Folder is where run.json and the evidence go.
+	Folder string
+	Out    io.Writer
+}
+
+// Run plays the built-in tenants or a directory, writes the report, and returns
+// the exit status. An error explains a status that the report does not.
+func Run(ctx context.Context, c Config) (int, error) {
+	switch {
+	case c.Dir == "" && (c.Policy != "" || c.Enforce):
+		return ExitUsage, errors.New("DIR is missing: POLICY and ENFORCE need a directory to work on")
+	case c.Dir != "" && c.Policy == "":
+		return ExitUsage, errors.New("POLICY is missing: DIR needs the policy file to evaluate it by")
+	case c.Dir == "":
+		return runDemo(ctx, c)
+	default:
+		return runDirectory(ctx, c)
+	}
+}
+
+func runDemo(ctx context.Context, c Config) (int, error) {
+	policies, err := demoPolicies()
+	if err != nil {
+		return exitBroken, err
+	}
+	asOf := DemoAsOf()
+	if !c.AsOf.IsZero() {
+		asOf = c.AsOf
+	}
+	return perform(ctx, c, Options{Region: policies[0].Region, AsOf: asOf, Policies: policies}, 0, Demo)
+}
+
+func runDirectory(ctx context.Context, c Config) (int, error) {
+	data, err := os.ReadFile(c.Policy)
+	if err != nil {
+		return ExitUsage, fmt.Errorf("POLICY: %w", err)
+	}
+	p, err := policy.Parse(c.Policy, data)
+	if err != nil {
+		return ExitUsage, err
+	}
+	if c.Enforce && p.Mode != job.Enforce {
+		return ExitUsage, fmt.Errorf("%s: ENFORCE=1 needs a policy whose mode is enforce; this one is %s", c.Policy, p.Mode)
+	}
+	asOf := c.AsOf
+	if asOf.IsZero() {
+		asOf = c.Now
+	}
+	fmt.Fprintf(c.Out, "%s\n\n", p.Sentence())
+	for _, f := range policy.Lint(p, asOf) {
+		fmt.Fprintf(c.Out, "note: %s\n", f.Text)
+	}
+	dir, err := ReadDirectory(c.Dir, func(n int) { fmt.Fprintf(c.Out, "reading %s: %d files so far\n", quoted(c.Dir), n) })
+	if err != nil {
+		return ExitUsage, fmt.Errorf("DIR: %w", err)
+	}
+	describe(c, p, dir)
+	options := Options{Region: p.Region, AsOf: asOf, Policies: []policy.Policy{p}, ReportOnly: !c.Enforce}
+	return perform(ctx, c, options, len(dir.Refused), func(ctx context.Context, w *World, _ func(string)) error {
+		if err := w.Store.Load(p.Bucket, slices.Values(dir.Items)); err != nil {
+			return err
+		}
+		if _, err := w.Tick(ctx, p.Name, asOf); err != nil {
+			return err
+		}
+		return w.Drain(ctx)
+	})
+}
+
+// shownNames is how many refused names are printed; the rest is a number.
+const shownNames = 20
+
+func describe(c Config, p policy.Policy, d Directory) {
+	fmt.Fprintf(c.Out, "%s: %d files stand for the objects of s3://%s; none of them is opened or touched\n", quoted(c.Dir), len(d.Items), p.Bucket)
+	if p.Mode == job.Enforce && !c.Enforce {
+		fmt.Fprintln(c.Out, "the policy enforces, and this run only reports: ENFORCE=1 lets it delete its own copy of the references")
+	}
+	if d.Skipped > 0 {
+		fmt.Fprintf(c.Out, "%d symbolic links and special files are left out\n", d.Skipped)
+	}
+	for i, r := range d.Refused {
+		if i == shownNames {
+			fmt.Fprintf(c.Out, "refused: and %d more\n", len(d.Refused)-i)
+			break
+		}
+		fmt.Fprintf(c.Out, "refused: %s: %s\n", quoted(r.Path), r.Why)
+	}
+}
+
+// quoted escapes what a terminal would act on, and keeps a long name short.
+func quoted(name string) string {
+	if len(name) > 120 {
+		return fmt.Sprintf("%+q...", name[:120])
+	}
+	return fmt.Sprintf("%q", name)
+}
+
+// perform makes a world, lets act happen in it, and reports.
+func perform(ctx context.Context, c Config, o Options, refused int, act func(context.Context, *World, func(string)) error) (int, error) {
+	kept, err := openEvidence(c.Folder)
+	if err != nil {
+		return exitBroken, err
+	}
+	defer kept.Close() //nolint:errcheck // read-only by now; nothing is lost
+	p := &progress{w: c.Out}
+	o.Evidence, o.Audit = kept, p
+	w, err := New(o)
+	if err != nil {
+		return exitBroken, err
+	}
+	p.clock = w.Clock
+	started := w.Clock.Now()
+	if err := act(ctx, w, p.say); err != nil {
+		return exitBroken, err
+	}
+	fmt.Fprintf(c.Out, "\nquiet after %v of simulated time\n\n", w.Clock.Now().Sub(started).Round(time.Second))
+	facts, err := w.Facts(ctx)
+	if err != nil {
+		return exitBroken, err
+	}
+	r := report.Build(report.Input{
+		AsOf: started, Runs: facts.Runs, Pages: facts.Pages, Letters: facts.Letters,
+		Invariants: invariant.Check(facts), RefusedNames: refused,
+	})
+	data, err := r.JSON()
+	if err == nil {
+		err = os.WriteFile(filepath.Join(c.Folder, "run.json"), data, 0o644) //nolint:gosec // a report for its owner and the owner's tools
+	}
+	if err == nil {
+		err = report.WriteText(c.Out, r, report.Options{Evidence: filepath.Join(c.Folder, evidenceFolder)})
+	}
+	if err != nil {
+		return exitBroken, err
+	}
+	return r.Exit(), nil
+}
+
+const evidenceFolder = "evidence"
+
+// openEvidence empties the folder of the run before.
+func openEvidence(folder string) (*evidence.Dir, error) {
+	path := filepath.Join(folder, evidenceFolder)
+	if err := os.RemoveAll(path); err != nil {
+		return nil, err
+	}
+	return evidence.OpenDir(path)
+}
