@@ -3,6 +3,7 @@ package artifact_test
 import (
 	"context"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -75,11 +76,13 @@ func TestAgainstAMap(t *testing.T) {
 	}
 }
 
-func numbered(n int) func(func(job.Item) bool) {
+// numbered yields n objects of 100 tenants in key order.
+func numbered(n int) iter.Seq[job.Item] {
 	at := newClock().now()
 	return func(yield func(job.Item) bool) {
 		for i := range n {
-			if !yield(job.Item{Key: fmt.Sprintf("exports/school-%03d/2026/%09d.csv", i%97, i), ETag: fmt.Sprintf("%032x", i), Size: 1, Modified: at}) {
+			key := fmt.Sprintf("exports/school-%03d/2026/%09d.csv", i*100/n, i)
+			if !yield(job.Item{Key: key, ETag: fmt.Sprintf("%032x", i), Size: 1, Modified: at}) {
 				return
 			}
 		}

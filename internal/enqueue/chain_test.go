@@ -117,7 +117,7 @@ func (c *contender) do(op string, apply func() error) error {
 
 func (c *contender) runOther() {
 	if c.other != nil {
-		c.other.invoke()
+		_, _ = c.other.invoke() // whatever it answers, the race goes on
 	}
 }
 

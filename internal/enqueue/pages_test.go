@@ -50,6 +50,12 @@ func TestPageClosesAtACandidateLimitAtTheListingLimitAndAtItsTenantsEnd(t *testi
 			}
 		}
 	})
+	t.Run("and not over the young keys that follow", func(t *testing.T) {
+		r := newRegion(t, parse(t))
+		r.put(31*day, keys("exports/a/o", 1000)...)
+		r.put(day, keys("exports/a/y", 10)...)
+		wantPages(t, r.chain(r.start(tick)), brief{"a", "", "o000999", 1000, 1000}, brief{"a", "o000999", "y000009", 10, 0})
+	})
 	t.Run("10,000 listed", func(t *testing.T) {
 		// F15: a few expired keys among many young ones must not make a page that
 		// no worker can list within its time.

@@ -183,7 +183,7 @@ func TestDecodeAccepts(t *testing.T) {
 // Every refusal names the field and what is allowed, and quotes nothing.
 func TestDecodeRefuses(t *testing.T) {
 	request := func(tenant, id, reason string) string {
-		return fmt.Sprintf(`{"policy":"%s","tenant":"%s","request_id":"%s","reason":"%s"}`, secret, tenant, id, reason)
+		return `{"policy":"` + secret + `","tenant":"` + tenant + `","request_id":"` + id + `","reason":"` + reason + `"}`
 	}
 	const form = "policy and scheduled, or policy, tenant, request_id and reason"
 	cases := []struct{ payload, field, allowed string }{

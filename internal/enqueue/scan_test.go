@@ -177,15 +177,14 @@ func TestListingThatIsRefusedIsAnError(t *testing.T) {
 // R44, R80: near its deadline the scan stops with its cursor saved; Resume goes
 // on from there, and no page is recorded twice.
 func TestScanStopsAtItsDeadlineAndResumes(t *testing.T) {
-	slow := func(c *Config) {
-		clock := c.Clock.(*testClock)
-		c.Lister = lists{c.Lister, func() { clock.advance(10 * time.Second) }, nil}
-	}
 	whole := newRegion(t, parse(t))
 	whole.put(31*day, keys("exports/a/", 20_000)...)
 	want := shapes(whole.chain(whole.start(tick)))
 
-	r := newRegion(t, parse(t), slow)
+	var r *region
+	r = newRegion(t, parse(t), func(c *Config) {
+		c.Lister = lists{c.Lister, func() { r.clock.advance(10 * time.Second) }, nil}
+	})
 	r.put(31*day, keys("exports/a/", 20_000)...)
 	began := r.clock.Now()
 	run := r.start(tick)
@@ -214,6 +213,38 @@ func TestScanStopsAtItsDeadlineAndResumes(t *testing.T) {
 	}
 	if got := shapes(r.chain(run)); !slices.Equal(got, want) {
 		t.Error("another chain than that of one invocation")
+	}
+}
+
+// A long stretch without anything to record is left in time, too.
+func TestScanStopsBetweenTheListingsOfOnePage(t *testing.T) {
+	var r *region
+	r = newRegion(t, parse(t), func(c *Config) {
+		c.Lister = lists{c.Lister, func() { r.clock.advance(4 * time.Second) }, nil}
+	})
+	r.put(day, keys("exports/a/", 20_000)...)
+	deadline := r.deadline()
+	run := r.start(tick)
+	if run.State != job.Scanning || run.Pages != 1 || r.clock.Now().After(deadline.Add(-r.Settings.TakeMargin+4*time.Second)) {
+		t.Errorf("%s with %d pages, %v before the deadline", run.State, run.Pages, deadline.Sub(r.clock.Now()))
+	}
+}
+
+// A lost answer costs one look at the run, not the invocation.
+func TestLostAnswersDoNotEndTheScan(t *testing.T) {
+	for _, applied := range []bool{false, true} {
+		r := newRegion(t, parse(t), sized(1, 1))
+		r.put(31*day, keys("exports/a/", 20)...)
+		writes := 0
+		r.ledger.Hook = func(op string, apply func() error) error {
+			if writes++; op == "record" && writes%4 == 0 {
+				return strike{applied: applied}.hit(op, apply)
+			}
+			return apply()
+		}
+		if run := r.start(tick); run.State != job.Released || len(r.chain(run)) != 20 {
+			t.Errorf("applied %t: %+v", applied, run)
+		}
 	}
 }
 

@@ -86,6 +86,8 @@ type judge struct {
 	words    words
 	// read is what was verified already, true where it was good.
 	read map[string]bool
+	// owed counts deletes that nobody has settled yet.
+	owed int
 	// parent is the document read last for a split-off page: its siblings need it too.
 	parent cached
 }

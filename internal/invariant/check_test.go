@@ -1,6 +1,7 @@
 package invariant
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/expunge-aws/expunge/internal/audit"
 	"github.com/expunge-aws/expunge/internal/hold"
 	"github.com/expunge-aws/expunge/internal/job"
+	"github.com/expunge-aws/expunge/internal/policy"
 	"github.com/expunge-aws/expunge/internal/receipt"
 )
 
@@ -108,6 +110,16 @@ func plantedSafety() []planted {
 		{name: "a malformed message is gone", id: "S7", also: "E1", why: "what is no dead letter may not be acknowledged", after: func(f *Facts) {
 			f.Acks = append(f.Acks, Ack{Body: []byte("{}"), At: deletedAt})
 		}},
+		{name: "a policy version that nobody published", id: "S7", also: "E6", why: "the plans can not be compared with it", after: func(f *Facts) {
+			f.Policies = f.Policies[1:]
+		}},
+		{name: "a policy version with other content", id: "S7", also: "E6", why: "the plans can not be compared with it", after: func(f *Facts) {
+			f.Policies[exports].RetentionDays = 20
+		}},
+		{name: "a report-only run counts deletions", id: "S8", also: "E5", why: "its receipt does not", after: func(f *Facts) {
+			p := &f.Pages[len(f.Pages)-2]
+			p.Counts[job.Deleted], p.Counts[job.WouldDelete] = 1, 0
+		}},
 		{name: "a report-only run deleted", id: "S8", before: func(w *world) {
 			lines := []receipt.Line{line("reports/acme/1.csv", receipt.Delete, job.Superseded, "")}
 			p := settledPage("reports-bucket", "acme", lines...)
@@ -205,6 +217,15 @@ func plantedEvidence() []planted {
 			there := f.Effects[0].Item
 			f.Remains = func(_ string, ref job.Ref) (job.Item, bool) { return there, ref == there.Ref() }
 		}},
+		{name: "a version called deleted and still there", id: "E3", before: func(w *world) {
+			p := versionsPage(w)
+			w.after = append(w.after, func(f *Facts) {
+				f.Remains = func(_ string, ref job.Ref) (job.Item, bool) { return p.effects[0].Item, ref == p.effects[0].Item.Ref() }
+			})
+		}},
+		{name: "another version than the planned one", id: "S3", also: "E2", why: "no receipt knows it, and the answered one did not happen", before: func(w *world) {
+			versionsPage(w).effects[0].Item.Version = "v8"
+		}},
 		{name: "a marker called a deletion", id: "E3", before: func(w *world) {
 			w.runs[markers].pages[0].lines[0].Outcome = job.Deleted
 			below := w.runs[markers].pages[0].effects[0].Item
@@ -241,6 +262,26 @@ func plantedEvidence() []planted {
 				}
 			}
 		}},
+		{name: "a committed plan is not there", id: "E6", also: "S3", why: "nothing else names what it deleted", before: func(w *world) {
+			w.after = append(w.after, func(f *Facts) {
+				delete(f.Evidence, receipt.Name(receipt.Plan, f.Runs[exports].ID, f.Pages[plain].ID, f.Pages[plain].Intent.Plan))
+			})
+		}},
+		{name: "the plan that a split-off item narrows is not there", id: "E6", before: func(w *world) {
+			w.runs[exports].pages[parent].last = strings.Repeat("a", 64)
+			w.runs[exports].pages[child].parent = &pageSpec{id: job.RangePageID("x", "y", "z"), last: strings.Repeat("a", 64)}
+		}},
+		{name: "a receipt that answers a plan no intent names", id: "E6", before: func(w *world) {
+			w.after = append(w.after, func(f *Facts) {
+				row := f.Pages[plain]
+				data := f.Evidence[receipt.Name(receipt.Plan, row.Run, row.ID, row.Intent.Plan)]
+				doc, _ := receipt.Decode(data)
+				doc.Header.CodeVersion = "another attempt"
+				hash, data, _ := doc.Encode()
+				f.Evidence[receipt.Name(receipt.Plan, row.Run, row.ID, hash)] = data
+				f.Pages[plain].Intent.Plan = hash
+			})
+		}},
 		{name: "the intent is not its plan's", id: "E6", before: func(w *world) {
 			w.runs[exports].pages[plain].row = func(p *job.Page) { p.Intent.Epoch++ }
 		}},
@@ -274,6 +315,20 @@ func openPage() *pageSpec {
 	p := settledPage("exports-bucket", "umbrella", deleted("exports/umbrella/1.csv"))
 	p.state, p.lines, p.waiting = job.Retrying, nil, true
 	return p
+}
+
+// versionsPage adds a run that deletes by exact version, a delete marker among them.
+func versionsPage(w *world) *pageSpec {
+	p := testPolicy("versions", job.Enforce)
+	p.Versions = policy.AllVersions
+	lines := []receipt.Line{deleted("versions/acme/1"), deleted("versions/acme/1"), deleted("versions/acme/2")}
+	for i := range lines {
+		lines[i].Version = fmt.Sprintf("v%d", i)
+	}
+	lines[1].Marker, lines[1].Size, lines[1].ETag = true, 0, ""
+	page := settledPage("versions-bucket", "acme", lines...)
+	w.runs = append(w.runs, &runSpec{policy: p, state: job.Closed, pages: []*pageSpec{page}})
+	return page
 }
 
 func TestEveryPlantedViolationFlipsItsInvariant(t *testing.T) {
@@ -360,6 +415,7 @@ func TestHonestCornersHold(t *testing.T) {
 			p := w.runs[exports].pages[parent]
 			p.plans, p.epochs = [][]receipt.Line{p.plans[0], p.plans[0]}, []int64{1, 2}
 		}},
+		{name: "deletes by exact version", before: func(w *world) { versionsPage(w) }},
 		{name: "a hold placed after the delete", before: func(w *world) {
 			w.holds["globex"] = hold.Set{{ID: "h", Tenant: "globex", Scope: hold.Tenant, Epoch: 2, PlacedAt: deletedAt.Add(time.Second)}}
 		}},

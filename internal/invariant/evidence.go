@@ -83,8 +83,6 @@ func (j *judge) strays() {
 	v, w := j.on("S17"), &j.words
 	v.look(w.count)
 	v.bad += w.hits
-	for _, f := range w.found {
-		v.examples = append(v.examples, f)
-	}
+	v.examples = append(v.examples, w.found...)
 	v.note("%d keys of more than %d bytes looked for, every one", w.looked, window)
 }

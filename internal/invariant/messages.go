@@ -164,8 +164,8 @@ func (j *judge) judgeLiveness() {
 			}
 			continue
 		}
-		body := string(job.NewCommand(*r, *p).Encode())
-		visible := post.waiting[body] || post.letters[body] || p.State == job.Dead && post.pages[p.ID]
+		body := job.NewCommand(*r, *p).Encode()
+		visible := post.waiting[string(body)] || post.letters[string(body)] || p.State == job.Dead && post.pages[p.ID]
 		if !visible {
 			one.fail("%s: %s, without a message and without a dead letter", about(p), p.State)
 		}

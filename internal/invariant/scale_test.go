@@ -38,7 +38,7 @@ func many(t testing.TB, n int) Facts {
 // The race detector makes decoding thirty times slower; BenchmarkCheck has the
 // full size.
 func TestManyItems(t *testing.T) {
-	const items = 10_000
+	const items = 5_000
 	f := many(t, items)
 	var before, after runtime.MemStats
 	runtime.GC()

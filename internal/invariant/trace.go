@@ -57,7 +57,7 @@ func newTraces(effects []Effect) traces {
 			prev = -1
 		}
 		t.list[i] = trace{prev: prev, names: -1, by: -1, undo: e.Restored}
-		t.first[at] = int32(i) //nolint:gosec // fewer effects than two billion
+		t.first[at] = int32(i)
 		if !e.Restored {
 			continue
 		}

@@ -77,10 +77,10 @@ func item(key string) job.Item {
 
 func line(key string, d receipt.Decision, o job.Outcome, proof job.Proof) receipt.Line {
 	l := receipt.Line{Item: item(key), Decision: d, Reason: "expired", Outcome: o, Proof: proof}
-	switch d {
-	case receipt.Held:
+	if d == receipt.Held {
 		l.Reason, l.HoldID = "held", "hold-old"
-	case receipt.Veto:
+	}
+	if d == receipt.Veto {
 		l.Reason, l.HoldID, l.SettleAt = "hold", "hold-new", deletedAt.Add(20*time.Minute)
 	}
 	return l

@@ -1,6 +1,12 @@
 package job
 
-import "time"
+import (
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/expunge-aws/expunge/internal/failure"
+)
 
 // Mode says whether a policy version may delete.
 type Mode string
@@ -199,6 +205,31 @@ func (c Counts) Plus(d Counts) Counts {
 		c[i] += v
 	}
 	return c
+}
+
+// MarshalJSON writes the numbers in the order of the outcomes, up to the last that
+// is not zero. The list of outcomes only grows at its end, so a row outlives it.
+func (c Counts) MarshalJSON() ([]byte, error) {
+	last := len(c)
+	for last > 1 && c[last-1] == 0 {
+		last--
+	}
+	return json.Marshal(c[1:last]) // the first is no outcome
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote. More numbers than outcomes are
+// refused: newer code wrote them, and a count would be lost.
+func (c *Counts) UnmarshalJSON(b []byte) error {
+	var numbers []int
+	if err := json.Unmarshal(b, &numbers); err != nil {
+		return err
+	}
+	if len(numbers) >= len(c) {
+		return failure.New(failure.Invalid, "read counts", "more numbers than outcomes")
+	}
+	*c = Counts{}
+	copy(c[1:], numbers)
+	return nil
 }
 
 // Totals are the final numbers of a page, a tenant or a run.

@@ -12,7 +12,7 @@ import (
 const all = "contract failure job hold policy receipt audit invariant" +
 	" ledger evidence queue artifact" +
 	" enqueue worker redrive reconcile" +
-	" meter report"
+	" meter report sdk"
 
 // suite is what the conformance suite of a client package may import, besides
 // that package. Only tests import a suite.
@@ -36,10 +36,11 @@ var table = map[string]string{
 	"invariant": "job hold policy receipt audit",
 
 	// The AWS clients, each with its memory fake and its suite.
-	"ledger":       "job hold policy failure",
-	"evidence":     "receipt job failure",
-	"queue":        "job failure",
-	"artifact":     "job failure",
+	"sdk":          "failure", // how all of them talk to AWS
+	"ledger":       "job hold policy failure sdk",
+	"evidence":     "receipt job failure sdk",
+	"queue":        "job failure sdk",
+	"artifact":     "job failure sdk",
 	"ledgertest":   suite + "ledger",
 	"evidencetest": suite + "evidence",
 	"queuetest":    suite + "queue",

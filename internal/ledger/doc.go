@@ -6,9 +6,9 @@
 // The ledger adds one thing: a write carries the revision it was computed from
 // and fails with failure.Conflict when the stored row has another. A claim is
 // such a write, so two workers can not both hold a page, and everything a worker
-// writes under a lost claim fails by itself (S13). Two writes carry more than one
-// row: the intent also checks the tenant's hold epoch, and the completion also
-// puts the split-off items.
+// writes under a lost claim fails by itself (S13). Three writes carry more than one
+// row: a record moves the run's cursor and puts the page, the intent also checks
+// the tenant's hold epoch, and the completion also puts the split-off items.
 //
 // After an answer that may hide a success the writer reads the row again: its own
 // revision, owner and fence there mean that it was committed.

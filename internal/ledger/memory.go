@@ -39,9 +39,11 @@ type policyKey struct {
 	version int
 }
 
+// policyRow is a published version, read back from its canonical form once: it
+// never changes.
 type policyRow struct {
-	sha  string
-	body []byte
+	sha    string
+	policy policy.Policy
 }
 
 // partition holds the pages of one tenant in one run.
@@ -86,7 +88,11 @@ func (m *Memory) write(op string, apply func() error) error {
 func (m *Memory) PublishPolicy(_ context.Context, p policy.Policy) error {
 	return m.write("publish-policy", func() error {
 		k := policyKey{p.Name, p.Version}
-		row := policyRow{sha: p.SHA256(), body: p.Canonical()}
+		stored, err := policy.Load(p.Canonical())
+		if err != nil {
+			return err
+		}
+		row := policyRow{sha: p.SHA256(), policy: stored}
 		if old, ok := m.policies[k]; ok && old.sha != row.sha {
 			return failure.New(failure.Invalid, "publish policy "+p.Name, "this version was published with other content")
 		}
@@ -103,11 +109,7 @@ func (m *Memory) Policy(_ context.Context, name string, version int) (policy.Pol
 	if !ok {
 		return policy.Policy{}, failure.New(failure.UnknownPolicy, "read policy "+name, "this version was never published")
 	}
-	p, err := policy.Load(row.body)
-	if err != nil {
-		return policy.Policy{}, failure.Wrap(failure.UnknownPolicy, "read policy "+name, err)
-	}
-	return p, nil
+	return row.policy, nil
 }
 
 // OpenRun puts the run unless it is there, and returns what is there.
@@ -217,15 +219,14 @@ func (m *Memory) Intend(_ context.Context, next job.Page, epoch int64) error {
 // item that is named twice, or belongs to another tenant or run than its page, is
 // failure.Invalid: it would be lost to the sum of the outcomes.
 func (m *Memory) Complete(_ context.Context, next job.Page, children []job.Page) error {
+	op := "complete page " + string(next.ID)
+	if err := checkChildren(op, next, children); err != nil {
+		return err
+	}
 	return m.write("complete", func() error {
-		named := map[job.PageID]bool{}
 		for _, c := range children {
-			if named[c.ID] || c.Run != next.Run || c.Tenant != next.Tenant {
-				return failure.New(failure.Invalid, "complete page "+string(next.ID), "a split-off item is named twice or is not its tenant's")
-			}
-			named[c.ID] = true
 			if _, taken := m.page(c); taken {
-				return failure.New(failure.Conflict, "complete page "+string(next.ID), "a split-off item is there already")
+				return failure.New(failure.Conflict, op, "a split-off item is there already")
 			}
 		}
 		if err := m.swapPage(next); err != nil {
@@ -236,6 +237,22 @@ func (m *Memory) Complete(_ context.Context, next job.Page, children []job.Page)
 		}
 		return nil
 	})
+}
+
+// checkChildren refuses split-off items that would be lost to the sum of the
+// outcomes: one that is named twice, or is another tenant's or run's.
+func checkChildren(op string, parent job.Page, children []job.Page) error {
+	named := map[job.PageID]bool{}
+	for _, c := range children {
+		if c.ID == parent.ID {
+			return failure.New(failure.Conflict, op, "a split-off item is there already")
+		}
+		if named[c.ID] || c.Run != parent.Run || c.Tenant != parent.Tenant {
+			return failure.New(failure.Invalid, op, "a split-off item is named twice or is not its tenant's")
+		}
+		named[c.ID] = true
+	}
+	return nil
 }
 
 // Tenants returns the tenants the run has pages of, by a consistent read.
@@ -283,7 +300,7 @@ func (m *Memory) OpenRuns(_ context.Context) ([]job.Run, error) {
 }
 
 // OverduePages returns up to limit pages that are past their due time, or dead
-// without a dead letter, from an index that may lag; the longest overdue first.
+// without a dead letter, from an index that may lag; the longest open first.
 // after is the last page of the answer before, nil to begin.
 func (m *Memory) OverduePages(_ context.Context, now time.Time, after *job.Page, limit int) ([]job.Page, error) {
 	m.mu.Lock()
@@ -291,18 +308,24 @@ func (m *Memory) OverduePages(_ context.Context, now time.Time, after *job.Page,
 	var due []job.Page
 	for _, pages := range m.pages {
 		for _, p := range pages {
-			overdue := p.State.Open() && !now.Before(p.NextDue) || p.State == job.Dead && p.Death.LetterAt.IsZero()
-			if overdue && (m.Lag == nil || !m.Lag(p)) && (after == nil || byDue(p, *after) > 0) {
+			if overdue(p, now) && (m.Lag == nil || !m.Lag(p)) && (after == nil || bySince(p, *after) > 0) {
 				due = append(due, p)
 			}
 		}
 	}
-	slices.SortFunc(due, byDue)
+	slices.SortFunc(due, bySince)
 	return due[:min(limit, len(due))], nil
 }
 
-func byDue(a, b job.Page) int {
-	return cmp.Or(a.NextDue.Compare(b.NextDue), cmp.Compare(a.ID, b.ID))
+// overdue reports whether nobody seems to be doing the page's work.
+func overdue(p job.Page, now time.Time) bool {
+	return p.State.Open() && !now.Before(p.NextDue) || p.State == job.Dead && p.Death.LetterAt.IsZero()
+}
+
+// bySince is the order of the index of open work. It never changes in a page's
+// life, so that the index is written twice in it and not with every step.
+func bySince(a, b job.Page) int {
+	return cmp.Or(a.RunnableAt.Compare(b.RunnableAt), cmp.Compare(a.ID, b.ID))
 }
 
 // ClosedRuns returns the policy's last closed scheduled runs, newest first.

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/expunge-aws/expunge/internal/evidence"
 	"github.com/expunge-aws/expunge/internal/invariant"
 	"github.com/expunge-aws/expunge/internal/job"
 	"github.com/expunge-aws/expunge/internal/policy"
@@ -130,13 +129,8 @@ func quoted(name string) string {
 
 // perform makes a world, lets act happen in it, and reports.
 func perform(ctx context.Context, c Config, o Options, refused int, act func(context.Context, *World, func(string)) error) (int, error) {
-	kept, err := openEvidence(c.Folder)
-	if err != nil {
-		return exitBroken, err
-	}
-	defer kept.Close() //nolint:errcheck // read-only by now; nothing is lost
 	p := &progress{w: c.Out}
-	o.Evidence, o.Audit = kept, p
+	o.Audit = p
 	w, err := New(o)
 	if err != nil {
 		return exitBroken, err
@@ -157,6 +151,9 @@ func perform(ctx context.Context, c Config, o Options, refused int, act func(con
 	})
 	data, err := r.JSON()
 	if err == nil {
+		err = writeEvidence(filepath.Join(c.Folder, evidenceFolder), facts.Evidence)
+	}
+	if err == nil {
 		err = os.WriteFile(filepath.Join(c.Folder, "run.json"), data, 0o644) //nolint:gosec // a report for its owner and the owner's tools
 	}
 	if err == nil {
@@ -170,11 +167,22 @@ func perform(ctx context.Context, c Config, o Options, refused int, act func(con
 
 const evidenceFolder = "evidence"
 
-// openEvidence empties the folder of the run before.
-func openEvidence(folder string) (*evidence.Dir, error) {
-	path := filepath.Join(folder, evidenceFolder)
-	if err := os.RemoveAll(path); err != nil {
-		return nil, err
+// writeEvidence puts the plans and receipts where those of the run before were.
+func writeEvidence(folder string, documents map[string][]byte) error {
+	if err := os.RemoveAll(folder); err != nil {
+		return err
 	}
-	return evidence.OpenDir(path)
+	if err := os.MkdirAll(folder, 0o750); err != nil {
+		return err
+	}
+	for name, data := range documents {
+		path := filepath.Join(folder, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -180,6 +180,13 @@ func TestS10DecideWithoutAPolicyKeepsEverything(t *testing.T) {
 			t.Errorf("%s: %+v", name, d)
 		}
 	}
+	for _, days := range []int{MinRetentionDays, MaxRetentionDays} {
+		f := facts
+		f.Policy = &Policy{Keys: "e/{tenant}/", RetentionDays: days}
+		if d := Decide(f); !d.Delete {
+			t.Errorf("%d days, an allowed retention: %+v", days, d)
+		}
+	}
 	if d := Decide(Facts{}); d != (Decision{Reason: NoPolicy}) {
 		t.Errorf("no facts: %+v", d)
 	}

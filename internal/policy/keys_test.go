@@ -143,6 +143,8 @@ func TestS5ContainsRefusesByItself(t *testing.T) {
 		{"S10 tenant as root", Policy{Keys: "{tenant}/"}, "a", "a/x", false},
 		{"S10 no tenant at all", Policy{Keys: "e/"}, "a", "e/x", false},
 		{"S10 no slash", Policy{Keys: "e", Tenant: "a"}, "a", "e/x", false},
+		{"S3-10 no slash, under it", Policy{Keys: "e/f", Tenant: "a"}, "a", "e/f/x", false},
+		{"S3-10 no slash, next to it", Policy{Keys: "e/f", Tenant: "a"}, "a", "e/f2", false},
 		{"S10 no slash after the tenant", Policy{Keys: "e/{tenant}"}, "a", "e/a/x", false},
 		{"S10 empty segment", Policy{Keys: "e//{tenant}/"}, "a", "e//a/x", false},
 		{"S10 tenant twice", Policy{Keys: "e/{tenant}/{tenant}/"}, "a", "e/a/a/x", false},

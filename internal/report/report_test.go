@@ -231,12 +231,11 @@ func TestEveryOutcomeHasItsCount(t *testing.T) {
 
 func schema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
-	f, err := os.Open("../../events/run.schema.json")
+	b, err := os.ReadFile("../../events/run.schema.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	doc, err := jsonschema.UnmarshalJSON(f)
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(b))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +262,16 @@ func document(t *testing.T, in Input) map[string]any {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return v.(map[string]any)
+	return object(t, v)
+}
+
+func object(t *testing.T, v any) map[string]any {
+	t.Helper()
+	o, ok := v.(map[string]any)
+	if !ok {
+		t.Fatalf("%T is no object", v)
+	}
+	return o
 }
 
 func TestReportsAreOfTheSchema(t *testing.T) {
@@ -281,14 +289,21 @@ func TestReportsAreOfTheSchema(t *testing.T) {
 // The schema refuses what a reader could stumble over.
 func TestTheSchemaRefusesSpoiledReports(t *testing.T) {
 	s := schema(t)
-	at := func(doc map[string]any, list string) map[string]any { return doc[list].([]any)[0].(map[string]any) }
+	totals := func(doc map[string]any) map[string]any { return object(t, doc["totals"]) }
+	at := func(doc map[string]any, list string) map[string]any {
+		all, ok := doc[list].([]any)
+		if !ok || len(all) == 0 {
+			t.Fatalf("no %s", list)
+		}
+		return object(t, all[0])
+	}
 	for name, spoil := range map[string]func(map[string]any){
-		"a count as text":               func(d map[string]any) { d["totals"].(map[string]any)["deleted"] = "7" },
-		"a count with a fraction":       func(d map[string]any) { d["totals"].(map[string]any)["deleted"] = json.Number("7.5") },
+		"a count as text":               func(d map[string]any) { totals(d)["deleted"] = "7" },
+		"a count with a fraction":       func(d map[string]any) { totals(d)["deleted"] = json.Number("7.5") },
 		"a negative count":              func(d map[string]any) { at(d, "tenants")["held"] = json.Number("-1") },
-		"a missing outcome":             func(d map[string]any) { delete(d["totals"].(map[string]any), "would_delete") },
+		"a missing outcome":             func(d map[string]any) { delete(totals(d), "would_delete") },
 		"a missing outcome of a tenant": func(d map[string]any) { delete(at(d, "tenants"), "refused") },
-		"an unknown outcome":            func(d map[string]any) { d["totals"].(map[string]any)["erased"] = json.Number("1") },
+		"an unknown outcome":            func(d map[string]any) { totals(d)["erased"] = json.Number("1") },
 		"an unknown field of a tenant":  func(d map[string]any) { at(d, "tenants")["email"] = "x" },
 		"a tenant without a name":       func(d map[string]any) { delete(at(d, "tenants"), "tenant") },
 		"no runs":                       func(d map[string]any) { delete(d, "runs") },

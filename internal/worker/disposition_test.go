@@ -121,6 +121,28 @@ func TestDisposition_ALetterThatCanNotBeWritten(t *testing.T) {
 	}
 }
 
+// TestDisposition_AResumeWithoutItsEvidence deletes nothing: what was decided, and
+// what was answered, is not known.
+func TestDisposition_AResumeWithoutItsEvidence(t *testing.T) {
+	for _, at := range []string{"get:plan", "get:receipt"} {
+		for _, c := range failure.Classes() {
+			w := newWorld(t, setup{keys: []string{"a", "b"}})
+			w.slow("b", 99)
+			w.invoke()
+			w.slow("b", 0)
+			w.sent = nil
+			w.on(at, failing(class(c)))
+			w.drainUntil(job.Retrying)
+			w.wantSent()
+			if p := w.row(); p.Attempts != 2 || p.LastClass != c || w.acked != 0 {
+				t.Errorf("%s %s: %+v", at, c, p)
+			}
+			w.drain()
+			w.want(job.Completed, map[string]string{"a": "deleted answered", "b": "deleted answered"})
+		}
+	}
+}
+
 // TestDisposition_AVisibilityThatCanNotBeChanged is no reason to acknowledge: the
 // message comes back at the queue's own.
 func TestDisposition_AVisibilityThatCanNotBeChanged(t *testing.T) {
@@ -298,7 +320,19 @@ func TestR60_RetryAfterIsHonouredExactly(t *testing.T) {
 	})
 }
 
-// TestR124_ThrottledSeveralTimesThenSuccess.
+// TestR60_ACopyDoesNotComeEarly: another copy of the message waits as long.
+func TestR60_ACopyDoesNotComeEarly(t *testing.T) {
+	w := newWorld(t, setup{keys: []string{"a"}})
+	w.post(job.NewMessage(w.run, w.row()))
+	w.on("list", failing(asking(2*time.Minute)))
+	w.invoke()
+	if at, _ := w.queue.NextVisible(w.run.Mode); w.count("page:claimed") != 1 || w.acked != 0 || !at.Equal(noon.Add(2*time.Minute)) {
+		t.Errorf("%d claims, %d acknowledged, visible at %v", w.count("page:claimed"), w.acked, at)
+	}
+	w.drain()
+	w.want(job.Completed, map[string]string{"a": "deleted answered"})
+}
+
 func TestR124_ThrottledSeveralTimesThenSuccess(t *testing.T) {
 	w := newWorld(t, setup{keys: []string{"a", "b"}})
 	slow := failing(asking(90 * time.Second))

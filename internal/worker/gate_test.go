@@ -246,3 +246,16 @@ func TestRD09_ADeadPageIsNotRevivedByItsMessage(t *testing.T) {
 		t.Errorf("%d refusals", n)
 	}
 }
+
+// TestRD09_ACopyOfTheMessageThatDied was sent before the letter was written: it is
+// no redrive, and goes without a second letter.
+func TestRD09_ACopyOfTheMessageThatDied(t *testing.T) {
+	w := newWorld(t, setup{keys: []string{"a"}})
+	w.post(job.NewMessage(w.run, w.row()))
+	w.each("list", failing(class(failure.Forbidden)))
+	w.drain()
+	w.wantLetters(job.ReasonForbidden)
+	if w.acked != 2 || len(w.events("cleanup_redrive_refused")) != 0 {
+		t.Errorf("%d acknowledged, %d refusals", w.acked, len(w.events("cleanup_redrive_refused")))
+	}
+}

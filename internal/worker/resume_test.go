@@ -207,14 +207,17 @@ func TestF5_AnotherObjectUnderTheNameStays(t *testing.T) {
 		"the same bytes, uploaded": func(i *job.Item) { i.Modified = noon.Add(time.Minute) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := interrupted(t, setup{keys: []string{"a"}})
+			w := interrupted(t, setup{keys: []string{"a", "b"}})
 			item := job.Item{Key: root + "a", ETag: "e-a", Size: 10, Modified: expired}
 			change(&item)
 			w.store1(item)
 			w.drain()
-			w.want(job.Completed, map[string]string{"a": "superseded"})
+			w.want(job.Completed, map[string]string{"a": "superseded", "b": "deleted answered"})
 			w.wantLeft("a")
-			w.wantSent()
+			w.wantSent([]string{"b"})
+			if p := w.row(); p.Intent.Deletes != 1 {
+				t.Errorf("the intent in force names %d items", p.Intent.Deletes)
+			}
 		})
 	}
 }

@@ -32,6 +32,9 @@ type Fate struct {
 	// Entries refuses single entries of a batch by their id (the key of a bulk
 	// delete, the id of a batch send) or their number ("0", "1", ... of a batch write).
 	Entries func(id string) *Error
+	// EntriesAfter does the same after the entry was carried out: it is reported as
+	// failed, but it happened.
+	EntriesAfter func(id string) *Error
 }
 
 // Faults decides the fate of every call. A nil hook lets every call be.

@@ -13,7 +13,7 @@ var orderTests = map[string]func(*testing.T, Ledger){
 	"pages of a tenant ascend by the start of their range": pagesAscend,
 	"pages after one that is not there":                    pagesAfterAbsent,
 	"F7 overdue pages are those that are owed something":   overdueContains,
-	"overdue pages, the longest overdue first":             overdueOrder,
+	"overdue pages, the longest open first":                overdueOrder,
 }
 
 // longest is the longest start of a range: an S3 key has at most 1,024 bytes and
@@ -160,7 +160,8 @@ func overdueOrder(t *testing.T, l Ledger) {
 		if i >= 4 {
 			p = pageOf(second, tenant, name)
 		}
-		p.NextDue = after(-time.Duration(len(names)-i) * time.Minute)
+		p.RunnableAt = after(-time.Duration(len(names)-i) * time.Minute)
+		p.NextDue = after(time.Duration(i-len(names)) * time.Second)
 		pages = append(pages, p)
 	}
 	for _, i := range []int{3, 6, 1, 7, 0, 4, 2, 5} {
@@ -188,7 +189,7 @@ func overdueOrder(t *testing.T, l Ledger) {
 	// Pages that are due at the same instant all come, each once.
 	for i := range pages[:4] {
 		p := pageOf(first, tenant, "tie "+names[i])
-		p.NextDue = after(-time.Minute)
+		p.RunnableAt, p.NextDue = after(-time.Minute), after(-time.Minute)
 		first = recorded(t, l, first, p)
 	}
 	for _, limit := range []int{1, 2, 100} {

@@ -55,6 +55,7 @@ func pageFields(t *testing.T, l Ledger) {
 	for _, state := range job.PageStates() {
 		c := fields(state)
 		c.Kind, c.ID, c.Rev = job.ItemPage, job.ItemPageID(r.ID, tenant, job.Ref{Key: string(state)}), 0
+		c.After, c.Through = "", "" // an item is no range
 		children = append(children, c)
 	}
 	parent.Rev, parent.Owner = 10, "completed"
@@ -230,9 +231,9 @@ func ready(t *testing.T, l Ledger, r job.Run, start string) (job.Run, job.Page) 
 
 func completeChildren(t *testing.T, l Ledger) {
 	r := opened(t, l, runOf("exports", instant))
-	for _, n := range []int{0, 1, 25} {
+	for i, n := range []int{0, 1, 25} {
 		var p job.Page
-		r, p = ready(t, l, r, fmt.Sprint(n))
+		r, p = ready(t, l, r, []string{"", "b", "c"}[i]) // a tenant's first page starts at its start
 		done, items := completed(t, p, n), children(p, n)
 		for i := range items {
 			items[i].ID += job.PageID(fmt.Sprint(n)) // each round has items of its own

@@ -158,6 +158,11 @@ func runAliases(t *testing.T, l Ledger) {
 	recordedPage := page
 	page.Receipt = "spoiled"
 	wantPage(t, l, recordedPage)
+	open, err := l.OpenRuns(t.Context())
+	ok(t, err)
+	for _, r := range open {
+		spoil(r)
+	}
 	wantRun(t, l, want)
 
 	put.Trips, put.Rev, put.State = trips(), 4, job.Closed

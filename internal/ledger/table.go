@@ -1,0 +1,264 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/expunge-aws/expunge/internal/failure"
+)
+
+// The attributes of the table. Everything that a condition, a key or an index
+// needs is an attribute of its own; the rest of a row is one JSON document.
+const (
+	attrPK    = "pk"
+	attrSK    = "sk"    // binary: a type byte, and bytes that order the rows of a partition
+	attrRev   = "rev"   // the revision that a write names
+	attrDoc   = "doc"   // the row
+	attrKey   = "bytes" // bytes that need not be text: a range's end, a cursor, a hold's scope
+	attrOpen  = "open"  // index partition: what kind of open work the row is; absent when it is none
+	attrSince = "since" // index order: since when, which never changes
+	attrSHA   = "sha256"
+	attrEpoch = "epoch"
+	// IndexOpen is the sparse index of open work. It holds keys only, so a page
+	// costs it two writes in its life.
+	IndexOpen = "open-since"
+)
+
+// The type bytes. Split-off items sort after every range of their tenant.
+const (
+	rowRun     = 'r'
+	rowRange   = 'p'
+	rowItem    = 'q'
+	rowTenant  = 't'
+	rowPlace   = 'l'
+	rowPolicy  = 'v'
+	rowEpoch   = 'e'
+	rowHold    = 'h'
+	rowBrakes  = 'b'
+	rowHistory = 'c'
+)
+
+// Table is the ledger in DynamoDB. It passes the same suite as Memory.
+type Table struct {
+	client *dynamodb.Client
+	name   string
+	// pause waits before a contended transaction is tried again.
+	pause func(ctx context.Context, d time.Duration) error
+}
+
+// NewTable returns the ledger that a table holds.
+func NewTable(client *dynamodb.Client, name string) *Table {
+	return &Table{client: client, name: name, pause: sleep}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// Schema is the request that creates the table: what the stack declares, for
+// places where no stack does.
+func Schema(name string) *dynamodb.CreateTableInput {
+	key := func(name string, t types.KeyType) types.KeySchemaElement {
+		return types.KeySchemaElement{AttributeName: aws.String(name), KeyType: t}
+	}
+	attribute := func(name string, t types.ScalarAttributeType) types.AttributeDefinition {
+		return types.AttributeDefinition{AttributeName: aws.String(name), AttributeType: t}
+	}
+	return &dynamodb.CreateTableInput{
+		TableName: &name, BillingMode: types.BillingModePayPerRequest,
+		KeySchema: []types.KeySchemaElement{key(attrPK, types.KeyTypeHash), key(attrSK, types.KeyTypeRange)},
+		AttributeDefinitions: []types.AttributeDefinition{
+			attribute(attrPK, types.ScalarAttributeTypeS), attribute(attrSK, types.ScalarAttributeTypeB),
+			attribute(attrOpen, types.ScalarAttributeTypeS), attribute(attrSince, types.ScalarAttributeTypeS),
+		},
+		GlobalSecondaryIndexes: []types.GlobalSecondaryIndex{{
+			IndexName:  aws.String(IndexOpen),
+			KeySchema:  []types.KeySchemaElement{key(attrOpen, types.KeyTypeHash), key(attrSince, types.KeyTypeRange)},
+			Projection: &types.Projection{ProjectionType: types.ProjectionTypeKeysOnly},
+		}},
+	}
+}
+
+// item is a row as DynamoDB has it.
+type item = map[string]types.AttributeValue
+
+func text(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
+func number(n int64) types.AttributeValue {
+	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
+}
+func binary(kind byte, rest string) types.AttributeValue {
+	return &types.AttributeValueMemberB{Value: append([]byte{kind}, rest...)}
+}
+
+// keyed returns the key of a row.
+func keyed(pk string, kind byte, rest string) item {
+	return item{attrPK: text(pk), attrSK: binary(kind, rest)}
+}
+
+// The conditions, each with the sentence that it is.
+const (
+	// The row is not there.
+	ifAbsent = "attribute_not_exists(pk)"
+	// The row is still the one that was read.
+	ifUnmoved = "rev = :read"
+	// The tenant's hold epoch is still the one that the plan was made under.
+	ifEpoch = "epoch = :epoch"
+	// No hold was ever placed on the tenant, so its epoch is 0.
+	ifNoEpoch = "attribute_not_exists(epoch) OR epoch = :epoch"
+	// This policy version is new, or it says the same.
+	ifSamePolicy = "attribute_not_exists(pk) OR sha256 = :sha256"
+)
+
+// unmoved is the value of ifUnmoved for a row whose next revision is rev.
+func unmoved(rev int64) item { return item{":read": number(rev - 1)} }
+
+// put is one row of a transaction.
+func (t *Table) put(row item, condition string, values item) types.TransactWriteItem {
+	p := &types.Put{TableName: &t.name, Item: row}
+	if condition != "" {
+		p.ConditionExpression = &condition
+	}
+	if len(values) > 0 {
+		p.ExpressionAttributeValues = values
+	}
+	return types.TransactWriteItem{Put: p}
+}
+
+// check is a condition on a row that a transaction does not write.
+func (t *Table) check(key item, condition string, values item) types.TransactWriteItem {
+	return types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{
+		TableName: &t.name, Key: key, ConditionExpression: &condition, ExpressionAttributeValues: values,
+	}}
+}
+
+// write puts one row on a condition.
+func (t *Table) write(ctx context.Context, op string, row item, condition string, values item) error {
+	in := &dynamodb.PutItemInput{TableName: &t.name, Item: row, ConditionExpression: &condition}
+	if len(values) > 0 {
+		in.ExpressionAttributeValues = values
+	}
+	_, err := t.client.PutItem(ctx, in)
+	return classify(op, err)
+}
+
+// contentionTries is how often a transaction that only met another one on the
+// same row is tried again at once (DB-08).
+const contentionTries = 3
+
+// transact writes all of it or nothing.
+func (t *Table) transact(ctx context.Context, op string, actions ...types.TransactWriteItem) error {
+	for try := 1; ; try++ {
+		_, err := t.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: actions})
+		if !contended(err) || try == contentionTries {
+			return classify(op, err)
+		}
+		if t.pause(ctx, rand.N(time.Duration(try)*50*time.Millisecond)) != nil { //nolint:gosec // jitter needs no secrecy
+			return classify(op, err)
+		}
+	}
+}
+
+// contended reports whether a transaction failed for nothing but a conflict with
+// another one.
+func contended(err error) bool {
+	cancelled, ok := errors.AsType[*types.TransactionCanceledException](err)
+	if !ok {
+		return false
+	}
+	conflict := false
+	for _, r := range cancelled.CancellationReasons {
+		switch aws.ToString(r.Code) {
+		case "TransactionConflict":
+			conflict = true
+		case "None", "":
+		default:
+			return false
+		}
+	}
+	return conflict
+}
+
+// get reads one row, strongly consistent. A row that is not there is nil.
+func (t *Table) get(ctx context.Context, op string, key item) (item, error) {
+	out, err := t.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &t.name, Key: key, ConsistentRead: aws.Bool(true)})
+	if err != nil {
+		return nil, classify(op, err)
+	}
+	return out.Item, nil
+}
+
+// classify gives a DynamoDB error its class. The service's own text is kept for
+// nobody: it may quote a row.
+func classify(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	api, ok := errors.AsType[smithy.APIError](err)
+	if !ok {
+		return failure.New(failure.Network, op, "no answer")
+	}
+	code := api.ErrorCode()
+	if cancelled, ok := errors.AsType[*types.TransactionCanceledException](err); ok {
+		code = reason(cancelled.CancellationReasons)
+	}
+	return failure.New(classOf(code), op, code)
+}
+
+// reason returns the code that decides about a cancelled transaction: a condition
+// that did not hold, before anything that would merely ask to try again.
+func reason(reasons []types.CancellationReason) string {
+	worst, code := -1, "TransactionCanceledException"
+	for _, r := range reasons {
+		rank := map[failure.Class]int{failure.Invalid: 4, failure.Forbidden: 4, failure.Network: 3, failure.Throttled: 1}
+		c := aws.ToString(r.Code)
+		switch c {
+		case "None", "":
+			continue
+		case "TransactionConflict":
+			rank[classOf(c)] = 0
+		}
+		n, known := rank[classOf(c)]
+		if !known {
+			n = 2 // a condition
+		}
+		if n > worst {
+			worst, code = n, c
+		}
+	}
+	return code
+}
+
+// classOf is the one place that knows DynamoDB's codes.
+func classOf(code string) failure.Class {
+	switch code {
+	case "ConditionalCheckFailedException", "ConditionalCheckFailed", "TransactionConflict", "TransactionConflictException",
+		"TransactionInProgressException":
+		return failure.Conflict
+	case "ProvisionedThroughputExceededException", "ProvisionedThroughputExceeded", "ThrottlingException", "ThrottlingError",
+		"RequestLimitExceeded", "TransactionCanceledException":
+		return failure.Throttled
+	case "AccessDeniedException", "ResourceNotFoundException", "UnrecognizedClientException", "ExpiredTokenException",
+		"MissingAuthenticationTokenException", "InvalidSignatureException":
+		return failure.Forbidden
+	case "ValidationException", "ValidationError", "ItemCollectionSizeLimitExceeded", "ItemCollectionSizeLimitExceededException",
+		"IdempotentParameterMismatchException", "SerializationException":
+		return failure.Invalid
+	default:
+		return failure.Network
+	}
+}

@@ -1,0 +1,172 @@
+package ledger
+
+import (
+	"context"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/expunge-aws/expunge/internal/failure"
+	"github.com/expunge-aws/expunge/internal/job"
+)
+
+// Record moves the scan's cursor and puts the page it found, in one transaction.
+// The first page of a tenant brings the rows that name the tenant to its run and
+// the run to its tenant.
+func (t *Table) Record(ctx context.Context, next job.Run, page *job.Page) error {
+	op := "record run " + string(next.ID)
+	if page == nil {
+		return t.write(ctx, op, runRow(next), ifUnmoved, unmoved(next.Rev))
+	}
+	actions := []types.TransactWriteItem{
+		t.put(runRow(next), ifUnmoved, unmoved(next.Rev)), t.put(pageRow(*page), ifAbsent, nil), t.put(placeRow(*page), "", nil),
+	}
+	if page.After == "" {
+		of := keyed(runPK(page.Run), rowTenant, page.Tenant)
+		in := keyed(tenantPK(page.Tenant), rowRun, string(page.Run))
+		actions = append(actions, t.put(of, "", nil), t.put(in, "", nil))
+	}
+	return t.transact(ctx, op, actions...)
+}
+
+// Page returns a page, or failure.Absent. A split-off item's row follows from its
+// id, a range's from the row that says where it is; one read asks for both.
+func (t *Table) Page(ctx context.Context, run job.RunID, tenant string, id job.PageID) (job.Page, error) {
+	op := "read page " + string(id)
+	rows, err := t.rows(ctx, op, pageOrPlace(run, tenant, id))
+	if err != nil {
+		return job.Page{}, err
+	}
+	row, place := splitRows(rows)
+	if row == nil && place != nil {
+		row, err = t.get(ctx, op, keyed(pagePK(run, tenant), rowRange, rest(place, attrKey, 1)))
+		if err != nil {
+			return job.Page{}, err
+		}
+	}
+	return namedPage(op, row, id)
+}
+
+// namedPage reads a row that must be the page of the id.
+func namedPage(op string, row item, id job.PageID) (job.Page, error) {
+	if row != nil {
+		if p, err := readPage(row); err != nil || p.ID == id {
+			return p, err
+		}
+	}
+	return job.Page{}, failure.New(failure.Absent, op, "no such page")
+}
+
+func pageOrPlace(run job.RunID, tenant string, id job.PageID) []item {
+	return []item{keyed(pagePK(run, tenant), rowItem, string(id)), keyed(placePK(id), rowPlace, "")}
+}
+
+// splitRows tells the row of a split-off item from the row that says where a
+// range's is.
+func splitRows(rows []item) (page, place item) {
+	for _, row := range rows {
+		if sk := rest(row, attrSK, 0); sk != "" && sk[0] == rowPlace {
+			place = row
+		} else {
+			page = row
+		}
+	}
+	return page, place
+}
+
+// SwapPage writes the page if its row is still the one it was computed from.
+func (t *Table) SwapPage(ctx context.Context, next job.Page) error {
+	return t.write(ctx, "write page "+string(next.ID), pageRow(next), ifUnmoved, unmoved(next.Rev))
+}
+
+// Intend writes the page's intent if its row has not moved and the tenant's hold
+// epoch is still the one the plan was made under.
+func (t *Table) Intend(ctx context.Context, next job.Page, epoch int64) error {
+	condition := ifEpoch
+	if epoch == 0 {
+		condition = ifNoEpoch
+	}
+	return t.transact(ctx, "intend page "+string(next.ID),
+		t.put(pageRow(next), ifUnmoved, unmoved(next.Rev)),
+		t.check(keyed(tenantPK(next.Tenant), rowEpoch, ""), condition, item{":epoch": number(epoch)}))
+}
+
+// Complete writes the page's end and puts its split-off items, all or nothing.
+func (t *Table) Complete(ctx context.Context, next job.Page, children []job.Page) error {
+	op := "complete page " + string(next.ID)
+	if err := checkChildren(op, next, children); err != nil {
+		return err
+	}
+	if len(children) == 0 {
+		return t.write(ctx, op, pageRow(next), ifUnmoved, unmoved(next.Rev))
+	}
+	actions := []types.TransactWriteItem{t.put(pageRow(next), ifUnmoved, unmoved(next.Rev))}
+	for _, c := range children {
+		actions = append(actions, t.put(pageRow(c), ifAbsent, nil))
+	}
+	return t.transact(ctx, op, actions...)
+}
+
+// Tenants returns the tenants the run has pages of, by a consistent read.
+func (t *Table) Tenants(ctx context.Context, run job.RunID) (tenants []string, err error) {
+	err = t.query(ctx, "read tenants of run "+string(run), runPK(run), rowTenant, query{}, func(row item) error {
+		tenants = append(tenants, rest(row, attrSK, 1))
+		return nil
+	})
+	return tenants, err
+}
+
+// Pages returns up to limit pages of a tenant in the run in sort order, strongly
+// consistent.
+func (t *Table) Pages(ctx context.Context, run job.RunID, tenant string, after *job.Page, limit int) (pages []job.Page, err error) {
+	q, kind := query{through: rowItem, limit: limit}, byte(rowRange)
+	if after != nil {
+		q.begun, q.after = true, after.After
+		if after.Kind == job.ItemPage {
+			kind, q.after = rowItem, string(after.ID)
+		}
+	}
+	err = t.query(ctx, "read pages of run "+string(run), pagePK(run, tenant), kind, q, func(row item) error {
+		p, err := readPage(row)
+		pages = append(pages, p)
+		return err
+	})
+	return pages, err
+}
+
+// OverduePages returns up to limit pages that are past their due time, or dead
+// without a dead letter; the longest open first. The index holds keys only and
+// may lag, so each row is read again.
+func (t *Table) OverduePages(ctx context.Context, now time.Time, after *job.Page, limit int) ([]job.Page, error) {
+	var start item
+	if after != nil {
+		start = pageKey(*after)
+		start[attrOpen] = text("page")
+		start[attrSince] = text(sortable(after.RunnableAt) + string(after.ID))
+	}
+	var due []job.Page
+	for {
+		keys, next, err := t.openKeys(ctx, "page", start, 100)
+		if err != nil {
+			return nil, err
+		}
+		rows, err := t.rows(ctx, "read overdue pages", keys)
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range rows {
+			p, err := readPage(row)
+			if err != nil {
+				return nil, err
+			}
+			if overdue(p, now) {
+				if due = append(due, p); len(due) == limit {
+					return due, nil
+				}
+			}
+		}
+		if start = next; start == nil {
+			return due, nil
+		}
+	}
+}

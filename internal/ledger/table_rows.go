@@ -1,0 +1,136 @@
+package ledger
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/go-json-experiment/json"
+
+	"github.com/expunge-aws/expunge/internal/failure"
+	"github.com/expunge-aws/expunge/internal/hold"
+	"github.com/expunge-aws/expunge/internal/job"
+)
+
+// The partitions. A tenant's pages of one run share one, so that one read in
+// order sees a parent before its split-off items.
+func runPK(id job.RunID) string                          { return "run#" + string(id) }
+func pagePK(run job.RunID, tenant string) string         { return "pages#" + string(run) + "#" + tenant }
+func placePK(id job.PageID) string                       { return "page#" + string(id) }
+func policyPK(name string) string                        { return "policy#" + name }
+func tenantPK(tenant string) string                      { return "tenant#" + tenant }
+func versionSK(version int) string                       { return strconv.Itoa(version) }
+func historySK(scheduled time.Time, id job.RunID) string { return sortable(scheduled) + string(id) }
+
+const brakesPK = "brakes"
+
+// sortable writes an instant so that text order is time order.
+func sortable(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000000Z") }
+
+// document writes v as the JSON of a row.
+func document(v any) types.AttributeValue {
+	b, err := json.Marshal(v, json.Deterministic(true), json.OmitZeroStructFields(true))
+	if err != nil {
+		panic("ledger: a row always encodes: " + err.Error()) // identifiers are ASCII, and other bytes stand apart
+	}
+	return text(string(b))
+}
+
+// undocument reads the JSON of a row.
+func undocument(op string, row item, v any) error {
+	doc, ok := row[attrDoc].(*types.AttributeValueMemberS)
+	if !ok {
+		return failure.New(failure.Bug, op, "the row has no document")
+	}
+	if err := json.Unmarshal([]byte(doc.Value), v); err != nil {
+		return failure.New(failure.Bug, op, "the row's document does not read")
+	}
+	return nil
+}
+
+// rest returns the bytes of a binary attribute after its first n.
+func rest(row item, attribute string, n int) string {
+	b, ok := row[attribute].(*types.AttributeValueMemberB)
+	if !ok || len(b.Value) < n {
+		return ""
+	}
+	return string(b.Value[n:])
+}
+
+// pageKey returns the key of a page's row.
+func pageKey(p job.Page) item {
+	if p.Kind == job.ItemPage {
+		return keyed(pagePK(p.Run, p.Tenant), rowItem, string(p.ID))
+	}
+	return keyed(pagePK(p.Run, p.Tenant), rowRange, p.After)
+}
+
+// pageRow writes a page. The ends of its range need not be text and stand in the
+// key and beside the document.
+func pageRow(p job.Page) item {
+	row := pageKey(p)
+	row[attrRev] = number(p.Rev)
+	row[attrKey] = binary(0, p.Through)
+	if p.State.Open() || p.State == job.Dead && p.Death.LetterAt.IsZero() {
+		row[attrOpen] = text("page")
+		row[attrSince] = text(sortable(p.RunnableAt) + string(p.ID))
+	}
+	p.After, p.Through = "", ""
+	row[attrDoc] = document(p)
+	return row
+}
+
+func readPage(row item) (p job.Page, err error) {
+	if err := undocument("read page", row, &p); err != nil {
+		return p, err
+	}
+	p.Through = rest(row, attrKey, 1)
+	if p.Kind == job.RangePage {
+		p.After = rest(row, attrSK, 1)
+	}
+	return p, nil
+}
+
+// placeRow says where the page of an id is: a message names no key.
+func placeRow(p job.Page) item {
+	row := keyed(placePK(p.ID), rowPlace, "")
+	row[attrKey] = binary(0, p.After)
+	return row
+}
+
+func runRow(r job.Run) item {
+	row := keyed(runPK(r.ID), rowRun, "")
+	row[attrRev] = number(r.Rev)
+	row[attrKey] = binary(0, r.Cursor)
+	if r.Open() {
+		row[attrOpen] = text("run")
+		row[attrSince] = text(sortable(r.OpenedAt) + string(r.ID))
+	}
+	r.Cursor = ""
+	row[attrDoc] = document(r)
+	return row
+}
+
+func readRun(row item) (r job.Run, err error) {
+	if err := undocument("read run", row, &r); err != nil {
+		return r, err
+	}
+	r.Cursor = rest(row, attrKey, 1)
+	return r, nil
+}
+
+func holdRow(h hold.Hold) item {
+	row := keyed(tenantPK(h.Tenant), rowHold, h.ID)
+	row[attrKey] = binary(0, h.Value)
+	h.Value = ""
+	row[attrDoc] = document(h)
+	return row
+}
+
+func readHold(row item) (h hold.Hold, err error) {
+	if err := undocument("read hold", row, &h); err != nil {
+		return h, err
+	}
+	h.Value = rest(row, attrKey, 1)
+	return h, nil
+}

@@ -1,0 +1,223 @@
+package ledger
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/expunge-aws/expunge/internal/failure"
+	"github.com/expunge-aws/expunge/internal/job"
+	"github.com/expunge-aws/expunge/internal/policy"
+)
+
+// PublishPolicy records a policy version, as Memory does.
+func (t *Table) PublishPolicy(ctx context.Context, p policy.Policy) error {
+	row := keyed(policyPK(p.Name), rowPolicy, versionSK(p.Version))
+	row[attrDoc], row[attrSHA] = text(string(p.Canonical())), text(p.SHA256())
+	err := t.write(ctx, "publish policy "+p.Name, row, ifSamePolicy, item{":sha256": text(p.SHA256())})
+	if failure.Is(err, failure.Conflict) {
+		return failure.New(failure.Invalid, "publish policy "+p.Name, "this version was published with other content")
+	}
+	return err
+}
+
+// Policy returns a published version, or failure.UnknownPolicy.
+func (t *Table) Policy(ctx context.Context, name string, version int) (policy.Policy, error) {
+	row, err := t.get(ctx, "read policy "+name, keyed(policyPK(name), rowPolicy, versionSK(version)))
+	if err != nil {
+		return policy.Policy{}, err
+	}
+	return readPolicy(name, row)
+}
+
+func readPolicy(name string, row item) (policy.Policy, error) {
+	doc, ok := row[attrDoc].(*types.AttributeValueMemberS)
+	if !ok {
+		return policy.Policy{}, failure.New(failure.UnknownPolicy, "read policy "+name, "this version was never published")
+	}
+	p, err := policy.Load([]byte(doc.Value))
+	if err != nil {
+		return policy.Policy{}, failure.New(failure.UnknownPolicy, "read policy "+name, "this version is not what was published")
+	}
+	return p, nil
+}
+
+// OpenRun puts the run unless it is there, and returns what is there.
+func (t *Table) OpenRun(ctx context.Context, r job.Run) (stored job.Run, created bool, err error) {
+	err = t.write(ctx, "open run "+string(r.ID), runRow(r), ifAbsent, nil)
+	if err == nil {
+		return r, true, nil
+	}
+	if !failure.Is(err, failure.Conflict) {
+		return job.Run{}, false, err
+	}
+	stored, err = t.Run(ctx, r.ID)
+	return stored, false, err
+}
+
+// Run returns a run, or failure.Absent.
+func (t *Table) Run(ctx context.Context, id job.RunID) (job.Run, error) {
+	row, err := t.get(ctx, "read run "+string(id), keyed(runPK(id), rowRun, ""))
+	if err != nil {
+		return job.Run{}, err
+	}
+	if row == nil {
+		return job.Run{}, failure.New(failure.Absent, "read run "+string(id), "no such run")
+	}
+	return readRun(row)
+}
+
+// SwapRun writes the run if its row is still the one it was computed from. The
+// end of a scheduled run also goes into its policy's history.
+func (t *Table) SwapRun(ctx context.Context, next job.Run) error {
+	op := "write run " + string(next.ID)
+	if next.State != job.Closed || next.RequestID != "" {
+		return t.write(ctx, op, runRow(next), ifUnmoved, unmoved(next.Rev))
+	}
+	history := keyed(policyPK(next.Policy), rowHistory, historySK(next.Scheduled, next.ID))
+	history[attrKey], history[attrDoc] = runRow(next)[attrKey], runRow(next)[attrDoc]
+	return t.transact(ctx, op, t.put(runRow(next), ifUnmoved, unmoved(next.Rev)), t.put(history, "", nil))
+}
+
+// OpenRuns returns the runs that still need work, from an index that may lag.
+func (t *Table) OpenRuns(ctx context.Context) ([]job.Run, error) {
+	var open []job.Run
+	var start item
+	for {
+		keys, next, err := t.openKeys(ctx, "run", start, 100)
+		if err != nil {
+			return nil, err
+		}
+		rows, err := t.rows(ctx, "read open runs", keys)
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range rows {
+			r, err := readRun(row)
+			if err != nil {
+				return nil, err
+			}
+			if r.Open() {
+				open = append(open, r)
+			}
+		}
+		if start = next; start == nil {
+			return open, nil
+		}
+	}
+}
+
+// ClosedRuns returns the policy's last closed scheduled runs, newest first.
+func (t *Table) ClosedRuns(ctx context.Context, name string, limit int) ([]job.Run, error) {
+	var closed []job.Run
+	err := t.query(ctx, "read history of "+name, policyPK(name), rowHistory, query{limit: limit, backwards: true}, func(row item) error {
+		r, err := readRun(row)
+		closed = append(closed, r)
+		return err
+	})
+	return closed, err
+}
+
+// query says which rows of a partition to read, and how many.
+type query struct {
+	after     string // the rest of the sort key to begin after; "" with begun for the first
+	begun     bool
+	through   byte // the last type byte; 0 is the first's own
+	limit     int  // 0 is all
+	backwards bool
+}
+
+// query reads rows of a partition in the order of their sort keys, strongly
+// consistent, from type kind on. An empty answer with more behind it is not the
+// end (DB-10).
+func (t *Table) query(ctx context.Context, op, pk string, kind byte, q query, each func(item) error) error {
+	last := max(q.through, kind)
+	in := &dynamodb.QueryInput{
+		TableName: &t.name, ConsistentRead: aws.Bool(true), ScanIndexForward: aws.Bool(!q.backwards),
+		KeyConditionExpression: aws.String("pk = :pk AND sk BETWEEN :first AND :last"),
+		ExpressionAttributeValues: item{
+			":pk": text(pk), ":first": binary(kind, ""),
+			// No row has the type after the last one's, so this is an open end.
+			":last": binary(last+1, ""),
+		},
+	}
+	if q.begun {
+		in.ExclusiveStartKey = keyed(pk, kind, q.after)
+	}
+	if q.limit > 0 {
+		in.Limit = aws.Int32(int32(min(q.limit, 1000))) //nolint:gosec // bounded above
+	}
+	for n := 0; ; {
+		out, err := t.client.Query(ctx, in)
+		if err != nil {
+			return classify(op, err)
+		}
+		for _, row := range out.Items {
+			if err := each(row); err != nil {
+				return err
+			}
+			if n++; n == q.limit {
+				return nil
+			}
+		}
+		if in.ExclusiveStartKey = out.LastEvaluatedKey; in.ExclusiveStartKey == nil {
+			return nil
+		}
+	}
+}
+
+// openKeys reads keys of open work from the index, and where to go on.
+func (t *Table) openKeys(ctx context.Context, kind string, start item, limit int32) (keys []item, next item, err error) {
+	out, err := t.client.Query(ctx, &dynamodb.QueryInput{
+		TableName: &t.name, IndexName: aws.String(IndexOpen), Limit: &limit, ExclusiveStartKey: start,
+		KeyConditionExpression:    aws.String("#open = :kind"),
+		ExpressionAttributeNames:  map[string]string{"#open": attrOpen},
+		ExpressionAttributeValues: item{":kind": text(kind)},
+	})
+	if err != nil {
+		return nil, nil, classify("read index of open work", err)
+	}
+	for _, row := range out.Items {
+		keys = append(keys, item{attrPK: row[attrPK], attrSK: row[attrSK]})
+	}
+	return keys, out.LastEvaluatedKey, nil
+}
+
+// rows reads up to 100 rows by key, strongly consistent, in the order of the
+// keys. Keys that the service left unread are asked for again (DB-09).
+func (t *Table) rows(ctx context.Context, op string, keys []item) ([]item, error) {
+	found := map[string]item{}
+	name := func(row item) string {
+		pk, _ := row[attrPK].(*types.AttributeValueMemberS)
+		if pk == nil {
+			return ""
+		}
+		return strconv.Quote(pk.Value) + rest(row, attrSK, 0)
+	}
+	for pending := keys; len(pending) > 0; {
+		out, err := t.client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{
+			t.name: {Keys: pending, ConsistentRead: aws.Bool(true)},
+		}})
+		if err != nil {
+			return nil, classify(op, err)
+		}
+		for _, row := range out.Responses[t.name] {
+			found[name(row)] = row
+		}
+		left := out.UnprocessedKeys[t.name].Keys
+		if len(left) == len(pending) {
+			return nil, failure.New(failure.Throttled, op, "the service left every key unread")
+		}
+		pending = left
+	}
+	var ordered []item
+	for _, key := range keys {
+		if row, ok := found[name(key)]; ok {
+			ordered = append(ordered, row)
+		}
+	}
+	return ordered, nil
+}
