@@ -70,8 +70,10 @@ func TestHP09SameTickTwice(t *testing.T) {
 		run := r.start(tick)
 		sent := len(r.queue.Peek(job.Enforce))
 		r.clock.advance(10 * time.Second)
-		if again := r.start(tick); again.Rev != run.Rev {
-			t.Error("the second tick moved the run")
+		listed := 0
+		r.store.Hook = func(_ string, apply func() error) error { listed++; return apply() }
+		if again := r.start(tick); again.Rev != run.Rev || listed != 0 {
+			t.Errorf("the second tick moved the run, or listed %d times", listed)
 		}
 		r.messages(sent)
 		r.wantChain(want)

@@ -13,6 +13,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/expunge-aws/expunge/internal/failure"
+	"github.com/expunge-aws/expunge/internal/sdk"
 )
 
 // The attributes of the table. Everything that a condition, a key or an index
@@ -49,14 +50,15 @@ const (
 // Table is the ledger in DynamoDB. It passes the same suite as Memory.
 type Table struct {
 	client *dynamodb.Client
+	limits sdk.Settings
 	name   string
 	// pause waits before a contended transaction is tried again.
 	pause func(ctx context.Context, d time.Duration) error
 }
 
 // NewTable returns the ledger that a table holds.
-func NewTable(client *dynamodb.Client, name string) *Table {
-	return &Table{client: client, name: name, pause: sleep}
+func NewTable(config sdk.Config, name string) *Table {
+	return &Table{client: dynamodb.NewFromConfig(config.Config), limits: config.Settings, name: name, pause: sleep}
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
@@ -152,6 +154,8 @@ func (t *Table) write(ctx context.Context, op string, row item, condition string
 	if len(values) > 0 {
 		in.ExpressionAttributeValues = values
 	}
+	ctx, done := t.limits.Limit(ctx)
+	defer done()
 	_, err := t.client.PutItem(ctx, in)
 	return classify(op, err)
 }
@@ -162,6 +166,8 @@ const contentionTries = 3
 
 // transact writes all of it or nothing.
 func (t *Table) transact(ctx context.Context, op string, actions ...types.TransactWriteItem) error {
+	ctx, done := t.limits.Limit(ctx)
+	defer done()
 	for try := 1; ; try++ {
 		_, err := t.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: actions})
 		if !contended(err) || try == contentionTries {
@@ -195,6 +201,8 @@ func contended(err error) bool {
 
 // get reads one row, strongly consistent. A row that is not there is nil.
 func (t *Table) get(ctx context.Context, op string, key item) (item, error) {
+	ctx, done := t.limits.Limit(ctx)
+	defer done()
 	out, err := t.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &t.name, Key: key, ConsistentRead: aws.Bool(true)})
 	if err != nil {
 		return nil, classify(op, err)

@@ -151,7 +151,7 @@ func (t *Table) query(ctx context.Context, op, pk string, kind byte, q query, ea
 		in.Limit = aws.Int32(int32(min(q.limit, 1000))) //nolint:gosec // bounded above
 	}
 	for n := 0; ; {
-		out, err := t.client.Query(ctx, in)
+		out, err := t.queryOnce(ctx, in)
 		if err != nil {
 			return classify(op, err)
 		}
@@ -169,9 +169,15 @@ func (t *Table) query(ctx context.Context, op, pk string, kind byte, q query, ea
 	}
 }
 
+func (t *Table) queryOnce(ctx context.Context, in *dynamodb.QueryInput) (*dynamodb.QueryOutput, error) {
+	ctx, done := t.limits.Limit(ctx)
+	defer done()
+	return t.client.Query(ctx, in)
+}
+
 // openKeys reads keys of open work from the index, and where to go on.
 func (t *Table) openKeys(ctx context.Context, kind string, start item, limit int32) (keys []item, next item, err error) {
-	out, err := t.client.Query(ctx, &dynamodb.QueryInput{
+	out, err := t.queryOnce(ctx, &dynamodb.QueryInput{
 		TableName: &t.name, IndexName: aws.String(IndexOpen), Limit: &limit, ExclusiveStartKey: start,
 		KeyConditionExpression:    aws.String("#open = :kind"),
 		ExpressionAttributeNames:  map[string]string{"#open": attrOpen},
@@ -197,6 +203,8 @@ func (t *Table) rows(ctx context.Context, op string, keys []item) ([]item, error
 		}
 		return strconv.Quote(pk.Value) + rest(row, attrSK, 0)
 	}
+	ctx, done := t.limits.Limit(ctx)
+	defer done()
 	for pending := keys; len(pending) > 0; {
 		out, err := t.client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{
 			t.name: {Keys: pending, ConsistentRead: aws.Bool(true)},

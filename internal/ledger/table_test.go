@@ -13,6 +13,7 @@ import (
 	"github.com/expunge-aws/expunge/internal/emulator/wire"
 	"github.com/expunge-aws/expunge/internal/ledger"
 	"github.com/expunge-aws/expunge/internal/ledger/ledgertest"
+	"github.com/expunge-aws/expunge/internal/sdk"
 )
 
 // openTable returns a ledger in a fresh table of the embedded AWS.
@@ -20,14 +21,13 @@ func openTable(t *testing.T) *ledger.Table {
 	t.Helper()
 	server := httptest.NewServer(emulator.New(wire.Wall{}, nil, emulated.New(wire.Wall{})))
 	t.Cleanup(server.Close)
-	client := dynamodb.New(dynamodb.Options{
-		Region: "eu-west-1", BaseEndpoint: &server.URL,
-		Credentials: aws.NewCredentialsCache(credentials.NewStaticCredentialsProvider("test", "test", "")),
+	config := sdk.Defaults().Configure(aws.Config{
+		Region: "eu-west-1", BaseEndpoint: &server.URL, Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
 	})
-	if _, err := client.CreateTable(t.Context(), ledger.Schema("ledger")); err != nil {
+	if _, err := dynamodb.NewFromConfig(config.Config).CreateTable(t.Context(), ledger.Schema("ledger")); err != nil {
 		t.Fatal(err)
 	}
-	return ledger.NewTable(client, "ledger")
+	return ledger.NewTable(config, "ledger")
 }
 
 func TestTable(t *testing.T) {

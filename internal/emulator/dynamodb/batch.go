@@ -56,14 +56,14 @@ type (
 	}
 )
 
-// refusals asks the fault hook about the first n entries of a request. They are
+// refusals asks a fault hook about the first n entries of a request. They are
 // numbered from 0 through all tables, which come in the order of their names: a
 // map of the wire has no order of its own. Nothing is locked meanwhile.
-func (c *call) refusals(n int) []*wire.Error {
+func refusals(hook func(id string) *wire.Error, n int) []*wire.Error {
 	all := make([]*wire.Error, n)
 	for i := range all {
-		if c.fate.Entries != nil {
-			all[i] = c.fate.Entries(strconv.Itoa(i))
+		if hook != nil {
+			all[i] = hook(strconv.Itoa(i))
 		}
 	}
 	return all
@@ -114,7 +114,7 @@ func (c *call) batchWriteItem(in *batchWriteInput) (any, *wire.Error) {
 func (c *call) writeBatch(all []batched, report string) (any, *wire.Error) {
 	g := c.region
 	now := g.now()
-	refusals := c.refusals(len(all))
+	before, after := refusals(c.fate.Entries, len(all)), refusals(c.fate.EntriesAfter, len(all))
 	out := batchWriteOutput{UnprocessedItems: map[string][]writeRequest{}}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -125,12 +125,13 @@ func (c *call) writeBatch(all []batched, report string) (any, *wire.Error) {
 	used := bill{}
 	for i, w := range writes {
 		table := all[i].change.table
-		if refusals[i] != nil {
+		if before[i] != nil || after[i] != nil {
 			out.UnprocessedItems[table] = append(out.UnprocessedItems[table], all[i].request)
-			continue
 		}
-		g.commit(w, now)
-		used.of(table).add(w.consumed, 1)
+		if before[i] == nil {
+			g.commit(w, now)
+			used.of(table).add(w.consumed, 1)
+		}
 	}
 	out.ConsumedCapacity = used.report(report)
 	return out, nil
@@ -180,11 +181,11 @@ func (c *call) batchGetItem(in *batchGetInput) (any, *wire.Error) {
 	case total > maxBatchGets:
 		return nil, invalid("Too many items requested for the BatchGetItem call")
 	}
-	return c.region.readBatch(in, projections, c.refusals(total))
+	return c.region.readBatch(in, projections, refusals(c.fate.Entries, total))
 }
 
 // readBatch reads every key of a batch, up to the size of an answer.
-func (g *region) readBatch(in *batchGetInput, projections map[string]*projection, refusals []*wire.Error) (any, *wire.Error) {
+func (g *region) readBatch(in *batchGetInput, projections map[string]*projection, refused []*wire.Error) (any, *wire.Error) {
 	out := batchGetOutput{Responses: map[string][]item{}, UnprocessedKeys: map[string]batchGetTable{}}
 	used := bill{}
 	entry, bytes := 0, 0
@@ -205,7 +206,7 @@ func (g *region) readBatch(in *batchGetInput, projections map[string]*projection
 				return nil, invalid("Provided list of item keys contains duplicates")
 			}
 			seen[treeKey] = true
-			if refusals[entry] != nil || bytes+r.size > maxBatchAnswer {
+			if refused[entry] != nil || bytes+r.size > maxBatchAnswer {
 				left.Keys = append(left.Keys, key)
 			} else {
 				used.of(name).table += readUnits(r.size, asked.ConsistentRead)

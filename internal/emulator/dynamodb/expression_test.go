@@ -159,7 +159,7 @@ func TestUpdates(t *testing.T) {
 		"SET m.deep.x = m.deep.x + :n REMOVE m.k":        `m={deep={x=15}}`,
 		"ADD n :n, x :one, ss :ss, ns :ns":               `n=20 x=1 ss=<p q r> ns=<1 2 3>`,
 		"DELETE ss :ss, ns :ns, y :ss":                   `ss=<p> ns=<1>`,
-		"ADD m.deep.x :n, m.tags :ss":                     `m={deep={x=15} k=v tags=<q r>}`,
+		"ADD m.deep.x :n, m.tags :ss":                    `m={deep={x=15} k=v tags=<q r>}`,
 		"REMOVE nothere, s":                              `s=`,
 		"SET #st = :f, #d = :b":                          `status=true a.b=AQI=`,
 	} {

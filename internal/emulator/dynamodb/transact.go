@@ -145,7 +145,7 @@ func (c *call) transactWriteItems(in *transactWriteInput) (any, *wire.Error) {
 func (c *call) writeAll(changes []*change, in *transactWriteInput) (any, *wire.Error) {
 	g := c.region
 	now := g.now()
-	refusals := c.refusals(len(changes))
+	conflicts := refusals(c.fate.Entries, len(changes))
 	asked := &settled{asked: canonical(in.TransactItems), at: now, reads: bill{}}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -156,7 +156,7 @@ func (c *call) writeAll(changes []*change, in *transactWriteInput) (any, *wire.E
 	if problem != nil {
 		return nil, problem
 	}
-	if problem := cancelled(writes, refusals); problem != nil {
+	if problem := cancelled(writes, conflicts); problem != nil {
 		return nil, problem
 	}
 	used := bill{}
@@ -231,7 +231,7 @@ func (g *region) planAll(changes []*change) ([]*write, *wire.Error) {
 // cancelled returns the error for a transaction of which a write has a problem, or
 // is refused by the fault hook, with a reason for each of its writes. A write with
 // a problem of its own keeps that reason.
-func cancelled(writes []*write, refusals []*wire.Error) *wire.Error {
+func cancelled(writes []*write, conflicts []*wire.Error) *wire.Error {
 	reasons := make([]cancellationReason, len(writes))
 	codes := make([]string, len(writes))
 	failed := false
@@ -240,8 +240,8 @@ func cancelled(writes []*write, refusals []*wire.Error) *wire.Error {
 		switch {
 		case w.problem != nil:
 			reasons[i] = reasonOf(w.problem)
-		case refusals[i] != nil:
-			reasons[i] = cancellationReason{Code: plainCode(refusals[i]), Message: refusals[i].Message}
+		case conflicts[i] != nil:
+			reasons[i] = cancellationReason{Code: plainCode(conflicts[i]), Message: conflicts[i].Message}
 		}
 		codes[i] = reasons[i].Code
 		failed = failed || codes[i] != reasonNone

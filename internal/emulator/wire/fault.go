@@ -72,6 +72,7 @@ func (f Fate) Apply(clock Clock, w http.ResponseWriter, serve func(http.Response
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(kept.Code)
 	_, _ = w.Write(body[:min(f.Truncate, len(body))]) // the rest is what the fault is about
+	_ = http.NewResponseController(w).Flush()         // or a short answer would not be sent at all
 	panic(http.ErrAbortHandler)
 }
 
