@@ -116,7 +116,7 @@ func (s *S3) objects(ctx context.Context, q job.Query, at place) ([]job.Item, pl
 	out, err := s.client.ListObjectsV2(ctx, &s3.ListObjectsV2Input{
 		Bucket: &q.Bucket, Prefix: given(q.Prefix), StartAfter: given(q.After), ContinuationToken: given(at.mark),
 		EncodingType: types.EncodingTypeUrl, RequestPayer: s.payer,
-	})
+	}, func(o *s3.Options) { o.APIOptions = append(o.APIOptions, wholeBody(nil)) })
 	if err != nil {
 		return nil, place{}, classify(opList, err)
 	}

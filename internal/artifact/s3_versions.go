@@ -59,7 +59,7 @@ func (s *S3) history(ctx context.Context, op, bucket, prefix string, at place) (
 	_, err := s.client.ListObjectVersions(ctx, &s3.ListObjectVersionsInput{
 		Bucket: &bucket, Prefix: given(prefix), KeyMarker: given(at.mark), VersionIdMarker: given(at.version),
 		EncodingType: types.EncodingTypeUrl, RequestPayer: s.payer,
-	}, func(o *s3.Options) { o.APIOptions = append(o.APIOptions, takeBody(&body)) })
+	}, func(o *s3.Options) { o.APIOptions = append(o.APIOptions, wholeBody(&body)) })
 	if err != nil {
 		return nil, place{}, classify(op, err)
 	}
@@ -87,22 +87,27 @@ func (s *S3) history(ctx context.Context, op, bucket, prefix string, at place) (
 	return items, next, nil
 }
 
-// takeBody keeps the body of a successful answer from the SDK, and all of it.
-func takeBody(body *[]byte) func(*middleware.Stack) error {
-	take := middleware.DeserializeMiddlewareFunc("TakeBody",
+// wholeBody reads the body of a successful answer to its end, so that one that is
+// cut off is an error of the connection, which the SDK tries again. With keep it
+// stays here, and the SDK has nothing to decode.
+func wholeBody(keep *[]byte) func(*middleware.Stack) error {
+	read := middleware.DeserializeMiddlewareFunc("WholeBody",
 		func(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
 			out, metadata, err := next.HandleDeserialize(ctx, in)
 			response, ok := out.RawResponse.(*smithyhttp.Response)
 			if err != nil || !ok || response.StatusCode != http.StatusOK {
 				return out, metadata, err
 			}
-			*body, err = io.ReadAll(response.Body)
+			body, err := io.ReadAll(response.Body)
 			_ = response.Body.Close() // it has been read to its end, or failed
-			response.Body = io.NopCloser(bytes.NewReader(nil))
 			if err != nil {
-				err = &smithyhttp.RequestSendError{Err: err} // which the SDK may try again
+				err = &smithyhttp.RequestSendError{Err: err}
 			}
+			if keep != nil {
+				*keep, body = body, nil
+			}
+			response.Body = io.NopCloser(bytes.NewReader(body))
 			return out, metadata, err
 		})
-	return func(stack *middleware.Stack) error { return stack.Deserialize.Add(take, middleware.After) }
+	return func(stack *middleware.Stack) error { return stack.Deserialize.Add(read, middleware.After) }
 }

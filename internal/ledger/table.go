@@ -24,6 +24,7 @@ const (
 	attrRev   = "rev"   // the revision that a write names
 	attrDoc   = "doc"   // the row
 	attrKey   = "bytes" // bytes that need not be text: a range's end, a cursor, a hold's scope
+	attrAfter = "after" // and a range's start
 	attrOpen  = "open"  // index partition: what kind of open work the row is; absent when it is none
 	attrSince = "since" // index order: since when, which never changes
 	attrSHA   = "sha256"
@@ -39,7 +40,7 @@ const (
 	rowRange   = 'p'
 	rowItem    = 'q'
 	rowTenant  = 't'
-	rowPlace   = 'l'
+	rowPage    = 'g'
 	rowPolicy  = 'v'
 	rowEpoch   = 'e'
 	rowHold    = 'h'

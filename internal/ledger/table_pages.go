@@ -19,7 +19,7 @@ func (t *Table) Record(ctx context.Context, next job.Run, page *job.Page) error 
 		return t.write(ctx, op, runRow(next), ifUnmoved, unmoved(next.Rev))
 	}
 	actions := []types.TransactWriteItem{
-		t.put(runRow(next), ifUnmoved, unmoved(next.Rev)), t.put(pageRow(*page), ifAbsent, nil), t.put(placeRow(*page), "", nil),
+		t.put(runRow(next), ifUnmoved, unmoved(next.Rev)), t.put(pageRow(*page), ifAbsent, nil), t.put(orderRow(*page), ifAbsent, nil),
 	}
 	if page.After == "" {
 		of := keyed(runPK(page.Run), rowTenant, page.Tenant)
@@ -29,49 +29,19 @@ func (t *Table) Record(ctx context.Context, next job.Run, page *job.Page) error 
 	return t.transact(ctx, op, actions...)
 }
 
-// Page returns a page, or failure.Absent. A split-off item's row follows from its
-// id, a range's from the row that says where it is; one read asks for both.
+// Page returns a page, or failure.Absent.
 func (t *Table) Page(ctx context.Context, run job.RunID, tenant string, id job.PageID) (job.Page, error) {
 	op := "read page " + string(id)
-	rows, err := t.rows(ctx, op, pageOrPlace(run, tenant, id))
+	row, err := t.get(ctx, op, keyed(pagePK(id), rowPage, ""))
 	if err != nil {
 		return job.Page{}, err
 	}
-	row, place := splitRows(rows)
-	if row == nil && place != nil {
-		row, err = t.get(ctx, op, keyed(pagePK(run, tenant), rowRange, rest(place, attrKey, 1)))
-		if err != nil {
-			return job.Page{}, err
-		}
-	}
-	return namedPage(op, row, id)
-}
-
-// namedPage reads a row that must be the page of the id.
-func namedPage(op string, row item, id job.PageID) (job.Page, error) {
 	if row != nil {
-		if p, err := readPage(row); err != nil || p.ID == id {
+		if p, err := readPage(row); err != nil || p.Run == run && p.Tenant == tenant {
 			return p, err
 		}
 	}
 	return job.Page{}, failure.New(failure.Absent, op, "no such page")
-}
-
-func pageOrPlace(run job.RunID, tenant string, id job.PageID) []item {
-	return []item{keyed(pagePK(run, tenant), rowItem, string(id)), keyed(placePK(id), rowPlace, "")}
-}
-
-// splitRows tells the row of a split-off item from the row that says where a
-// range's is.
-func splitRows(rows []item) (page, place item) {
-	for _, row := range rows {
-		if sk := rest(row, attrSK, 0); sk != "" && sk[0] == rowPlace {
-			place = row
-		} else {
-			page = row
-		}
-	}
-	return page, place
 }
 
 // SwapPage writes the page if its row is still the one it was computed from.
@@ -102,7 +72,7 @@ func (t *Table) Complete(ctx context.Context, next job.Page, children []job.Page
 	}
 	actions := []types.TransactWriteItem{t.put(pageRow(next), ifUnmoved, unmoved(next.Rev))}
 	for _, c := range children {
-		actions = append(actions, t.put(pageRow(c), ifAbsent, nil))
+		actions = append(actions, t.put(pageRow(c), ifAbsent, nil), t.put(orderRow(c), ifAbsent, nil))
 	}
 	return t.transact(ctx, op, actions...)
 }
@@ -116,22 +86,61 @@ func (t *Table) Tenants(ctx context.Context, run job.RunID) (tenants []string, e
 	return tenants, err
 }
 
-// Pages returns up to limit pages of a tenant in the run in sort order, strongly
-// consistent.
-func (t *Table) Pages(ctx context.Context, run job.RunID, tenant string, after *job.Page, limit int) (pages []job.Page, err error) {
-	q, kind := query{through: rowItem, limit: limit}, byte(rowRange)
-	if after != nil {
-		q.begun, q.after = true, after.After
-		if after.Kind == job.ItemPage {
-			kind, q.after = rowItem, string(after.ID)
+// Pages returns up to limit pages of a tenant in the run in order, strongly
+// consistent. The order of split-off items is read only after the ranges of the
+// same answer, so whoever sees a completed parent also sees its items.
+func (t *Table) Pages(ctx context.Context, run job.RunID, tenant string, after *job.Page, limit int) ([]job.Page, error) {
+	var pages []job.Page
+	for _, kind := range []byte{rowRange, rowItem} {
+		q := query{limit: min(limit, batchRows) - len(pages)}
+		if after != nil {
+			if after.Kind == job.ItemPage && kind == rowRange {
+				continue
+			}
+			if q.begun = (after.Kind == job.ItemPage) == (kind == rowItem); q.begun {
+				q.start = orderKey(*after)
+			}
+		}
+		some, err := t.pagesOf(ctx, run, tenant, kind, q)
+		if err != nil {
+			return nil, err
+		}
+		if pages = append(pages, some...); len(pages) >= min(limit, batchRows) {
+			break
 		}
 	}
-	err = t.query(ctx, "read pages of run "+string(run), pagePK(run, tenant), kind, q, func(row item) error {
-		p, err := readPage(row)
-		pages = append(pages, p)
-		return err
+	return pages, nil
+}
+
+// pagesOf reads pages of one kind.
+func (t *Table) pagesOf(ctx context.Context, run job.RunID, tenant string, kind byte, q query) ([]job.Page, error) {
+	op := "read pages of run " + string(run)
+	var keys []item
+	err := t.query(ctx, op, orderPK(run, tenant), kind, q, func(row item) error {
+		id, _ := row[attrDoc].(*types.AttributeValueMemberS)
+		if id == nil {
+			return failure.New(failure.Bug, op, "a place names no page")
+		}
+		keys = append(keys, keyed(pagePK(job.PageID(id.Value)), rowPage, ""))
+		return nil
 	})
-	return pages, err
+	if err != nil || len(keys) == 0 {
+		return nil, err
+	}
+	rows, err := t.rows(ctx, op, keys)
+	if err == nil && len(rows) != len(keys) {
+		err = failure.New(failure.Bug, op, "a place has no page")
+	}
+	if err != nil {
+		return nil, err
+	}
+	pages := make([]job.Page, len(rows))
+	for i, row := range rows {
+		if pages[i], err = readPage(row); err != nil {
+			return nil, err
+		}
+	}
+	return pages, nil
 }
 
 // OverduePages returns up to limit pages that are past their due time, or dead
@@ -140,13 +149,13 @@ func (t *Table) Pages(ctx context.Context, run job.RunID, tenant string, after *
 func (t *Table) OverduePages(ctx context.Context, now time.Time, after *job.Page, limit int) ([]job.Page, error) {
 	var start item
 	if after != nil {
-		start = pageKey(*after)
+		start = keyed(pagePK(after.ID), rowPage, "")
 		start[attrOpen] = text("page")
 		start[attrSince] = text(sortable(after.RunnableAt) + string(after.ID))
 	}
 	var due []job.Page
 	for {
-		keys, next, err := t.openKeys(ctx, "page", start, 100)
+		keys, next, err := t.openKeys(ctx, "page", start)
 		if err != nil {
 			return nil, err
 		}

@@ -12,11 +12,12 @@ import (
 	"github.com/expunge-aws/expunge/internal/job"
 )
 
-// The partitions. A tenant's pages of one run share one, so that one read in
-// order sees a parent before its split-off items.
+// The partitions. A page has one of its own, named by its id, because that is what
+// a message knows. The order of a tenant's pages in a run is a partition of small
+// rows that hold ids.
 func runPK(id job.RunID) string                          { return "run#" + string(id) }
-func pagePK(run job.RunID, tenant string) string         { return "pages#" + string(run) + "#" + tenant }
-func placePK(id job.PageID) string                       { return "page#" + string(id) }
+func orderPK(run job.RunID, tenant string) string        { return "order#" + string(run) + "#" + tenant }
+func pagePK(id job.PageID) string                        { return "page#" + string(id) }
 func policyPK(name string) string                        { return "policy#" + name }
 func tenantPK(tenant string) string                      { return "tenant#" + tenant }
 func versionSK(version int) string                       { return strconv.Itoa(version) }
@@ -57,20 +58,12 @@ func rest(row item, attribute string, n int) string {
 	return string(b.Value[n:])
 }
 
-// pageKey returns the key of a page's row.
-func pageKey(p job.Page) item {
-	if p.Kind == job.ItemPage {
-		return keyed(pagePK(p.Run, p.Tenant), rowItem, string(p.ID))
-	}
-	return keyed(pagePK(p.Run, p.Tenant), rowRange, p.After)
-}
-
-// pageRow writes a page. The ends of its range need not be text and stand in the
-// key and beside the document.
+// pageRow writes a page. The ends of its range need not be text and stand beside
+// the document.
 func pageRow(p job.Page) item {
-	row := pageKey(p)
+	row := keyed(pagePK(p.ID), rowPage, "")
 	row[attrRev] = number(p.Rev)
-	row[attrKey] = binary(0, p.Through)
+	row[attrAfter], row[attrKey] = binary(0, p.After), binary(0, p.Through)
 	if p.State.Open() || p.State == job.Dead && p.Death.LetterAt.IsZero() {
 		row[attrOpen] = text("page")
 		row[attrSince] = text(sortable(p.RunnableAt) + string(p.ID))
@@ -84,17 +77,22 @@ func readPage(row item) (p job.Page, err error) {
 	if err := undocument("read page", row, &p); err != nil {
 		return p, err
 	}
-	p.Through = rest(row, attrKey, 1)
-	if p.Kind == job.RangePage {
-		p.After = rest(row, attrSK, 1)
-	}
+	p.After, p.Through = rest(row, attrAfter, 1), rest(row, attrKey, 1)
 	return p, nil
 }
 
-// placeRow says where the page of an id is: a message names no key.
-func placeRow(p job.Page) item {
-	row := keyed(placePK(p.ID), rowPlace, "")
-	row[attrKey] = binary(0, p.After)
+// orderKey is the key of a page's place among the pages of its tenant: ranges by
+// their start, then split-off items.
+func orderKey(p job.Page) item {
+	if p.Kind == job.ItemPage {
+		return keyed(orderPK(p.Run, p.Tenant), rowItem, string(p.ID))
+	}
+	return keyed(orderPK(p.Run, p.Tenant), rowRange, p.After)
+}
+
+func orderRow(p job.Page) item {
+	row := orderKey(p)
+	row[attrDoc] = text(string(p.ID))
 	return row
 }
 

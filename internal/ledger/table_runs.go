@@ -87,7 +87,7 @@ func (t *Table) OpenRuns(ctx context.Context) ([]job.Run, error) {
 	var open []job.Run
 	var start item
 	for {
-		keys, next, err := t.openKeys(ctx, "run", start, 100)
+		keys, next, err := t.openKeys(ctx, "run", start)
 		if err != nil {
 			return nil, err
 		}
@@ -121,31 +121,26 @@ func (t *Table) ClosedRuns(ctx context.Context, name string, limit int) ([]job.R
 	return closed, err
 }
 
+// batchRows is how many rows one BatchGetItem reads:
+// https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html
+const batchRows = 100
+
 // query says which rows of a partition to read, and how many.
 type query struct {
-	after     string // the rest of the sort key to begin after; "" with begun for the first
+	start     item // the row to begin after, where begun
 	begun     bool
-	through   byte // the last type byte; 0 is the first's own
-	limit     int  // 0 is all
+	limit     int // 0 is all
 	backwards bool
 }
 
-// query reads rows of a partition in the order of their sort keys, strongly
-// consistent, from type kind on. An empty answer with more behind it is not the
-// end (DB-10).
+// query reads rows of one type of a partition in the order of their sort keys,
+// strongly consistent. An empty answer with more behind it is not the end (DB-10).
 func (t *Table) query(ctx context.Context, op, pk string, kind byte, q query, each func(item) error) error {
-	last := max(q.through, kind)
 	in := &dynamodb.QueryInput{
 		TableName: &t.name, ConsistentRead: aws.Bool(true), ScanIndexForward: aws.Bool(!q.backwards),
-		KeyConditionExpression: aws.String("pk = :pk AND sk BETWEEN :first AND :last"),
-		ExpressionAttributeValues: item{
-			":pk": text(pk), ":first": binary(kind, ""),
-			// No row has the type after the last one's, so this is an open end.
-			":last": binary(last+1, ""),
-		},
-	}
-	if q.begun {
-		in.ExclusiveStartKey = keyed(pk, kind, q.after)
+		KeyConditionExpression:    aws.String("pk = :pk AND begins_with(sk, :kind)"),
+		ExpressionAttributeValues: item{":pk": text(pk), ":kind": binary(kind, "")},
+		ExclusiveStartKey:         q.start,
 	}
 	if q.limit > 0 {
 		in.Limit = aws.Int32(int32(min(q.limit, 1000))) //nolint:gosec // bounded above
@@ -176,9 +171,9 @@ func (t *Table) queryOnce(ctx context.Context, in *dynamodb.QueryInput) (*dynamo
 }
 
 // openKeys reads keys of open work from the index, and where to go on.
-func (t *Table) openKeys(ctx context.Context, kind string, start item, limit int32) (keys []item, next item, err error) {
+func (t *Table) openKeys(ctx context.Context, kind string, start item) (keys []item, next item, err error) {
 	out, err := t.queryOnce(ctx, &dynamodb.QueryInput{
-		TableName: &t.name, IndexName: aws.String(IndexOpen), Limit: &limit, ExclusiveStartKey: start,
+		TableName: &t.name, IndexName: aws.String(IndexOpen), Limit: aws.Int32(batchRows), ExclusiveStartKey: start,
 		KeyConditionExpression:    aws.String("#open = :kind"),
 		ExpressionAttributeNames:  map[string]string{"#open": attrOpen},
 		ExpressionAttributeValues: item{":kind": text(kind)},

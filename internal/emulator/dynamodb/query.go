@@ -290,7 +290,7 @@ type page struct {
 func (p *page) collect(rows *btree.Map[string, row], where span, start string) {
 	visit := func(key string, r row) bool {
 		switch {
-		case p.backward && (key < where.from || p.ended), !p.backward && (where.to != "" && key >= where.to || p.ended):
+		case p.backward && key < where.from, !p.backward && where.to != "" && key >= where.to:
 			return false
 		case key == start, p.backward && key >= where.to, p.segments > 0 && segment(key, p.segments) != p.segment:
 			return true

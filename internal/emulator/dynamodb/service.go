@@ -66,7 +66,7 @@ func (s *Service) region(name string) *region {
 	defer s.mu.Unlock()
 	g, ok := s.regions[name]
 	if !ok {
-		g = &region{service: s, name: name, tables: map[string]*table{}, tokens: map[string]*settled{}}
+		g = &region{service: s, name: name, tables: map[string]*table{}, memory: memory{byToken: map[string]*settled{}}}
 		s.regions[name] = g
 	}
 	return g
@@ -80,7 +80,7 @@ type region struct {
 
 	mu     sync.Mutex
 	tables map[string]*table
-	tokens map[string]*settled
+	memory memory
 }
 
 // now returns the region's time.

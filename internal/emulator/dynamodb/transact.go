@@ -64,6 +64,36 @@ type settled struct {
 	reads bill // what telling its result once more takes
 }
 
+// memory keeps the transactions that were carried out, for as long as a client may
+// ask for one again.
+type memory struct {
+	byToken map[string]*settled
+	oldest  []string // tokens, in the order of their transactions
+}
+
+// recall returns the transaction that was carried out under the token, if it is
+// still remembered, and refuses another one under the same.
+func (m *memory) recall(token string, asked *settled) (*settled, *wire.Error) {
+	for len(m.oldest) > 0 && asked.at.Sub(m.byToken[m.oldest[0]].at) > tokenLife {
+		delete(m.byToken, m.oldest[0])
+		m.oldest = m.oldest[1:]
+	}
+	known, ok := m.byToken[token]
+	if ok && known.asked != asked.asked {
+		return nil, refused("IdempotentParameterMismatchException", "The request uses the same client token as a previous, but non-identical request.")
+	}
+	return known, nil
+}
+
+// keep remembers a transaction that has a token.
+func (m *memory) keep(token string, done *settled) {
+	if token == "" {
+		return
+	}
+	m.byToken[token] = done
+	m.oldest = append(m.oldest, token)
+}
+
 // canonical returns a digest of JSON that does not depend on the order in which
 // an SDK writes the members of its objects, which some do at random.
 func canonical(raw json.RawMessage) [sha256.Size]byte {
@@ -149,7 +179,7 @@ func (c *call) writeAll(changes []*change, in *transactWriteInput) (any, *wire.E
 	asked := &settled{asked: canonical(in.TransactItems), at: now, reads: bill{}}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if known, problem := g.recall(in.ClientRequestToken, asked); known != nil || problem != nil {
+	if known, problem := g.memory.recall(in.ClientRequestToken, asked); known != nil || problem != nil {
 		return known.output(in.ReturnConsumedCapacity), problem
 	}
 	writes, problem := g.planAll(changes)
@@ -165,32 +195,12 @@ func (c *call) writeAll(changes []*change, in *transactWriteInput) (any, *wire.E
 		used.of(changes[i].table).add(w.consumed, transactional)
 		asked.reads.of(changes[i].table).table += transactional * readUnits(w.new.size, true)
 	}
-	if in.ClientRequestToken != "" {
-		g.tokens[in.ClientRequestToken] = asked
-	}
+	g.memory.keep(in.ClientRequestToken, asked)
 	out := transactOutput{ConsumedCapacity: used.report(in.ReturnConsumedCapacity)}
 	for _, said := range out.ConsumedCapacity {
 		said.WriteCapacityUnits = said.CapacityUnits
 	}
 	return out, nil
-}
-
-// recall returns the transaction that was carried out under the token, if it is
-// still remembered, and refuses another one under the same.
-func (g *region) recall(name string, asked *settled) (*settled, *wire.Error) {
-	for old, t := range g.tokens {
-		if asked.at.Sub(t.at) > tokenLife {
-			delete(g.tokens, old)
-		}
-	}
-	known, ok := g.tokens[name]
-	switch {
-	case name == "" || !ok:
-		return nil, nil
-	case known.asked != asked.asked:
-		return nil, refused("IdempotentParameterMismatchException", "The request uses the same client token as a previous, but non-identical request.")
-	}
-	return known, nil
 }
 
 // output is the answer to a transaction that was carried out before.
