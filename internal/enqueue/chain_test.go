@@ -143,8 +143,8 @@ func (c *contender) SwapRun(ctx context.Context, next job.Run) error {
 	return c.do("swap run", func() error { return c.Memory.SwapRun(ctx, next) })
 }
 
-func (c *contender) SwapPage(ctx context.Context, next job.Page) error {
-	return c.do("swap page", func() error { return c.Memory.SwapPage(ctx, next) })
+func (c *contender) SwapPages(ctx context.Context, next []job.Page) error {
+	return c.do("swap pages", func() error { return c.Memory.SwapPages(ctx, next) })
 }
 
 func (c *contender) Record(_ context.Context, next job.Run, page *job.Page) error {

@@ -38,7 +38,8 @@ type pages interface {
 	Record(ctx context.Context, next job.Run, page *job.Page) error
 	Tenants(ctx context.Context, run job.RunID) ([]string, error)
 	Pages(ctx context.Context, run job.RunID, tenant string, after *job.Page, limit int) ([]job.Page, error)
-	SwapPage(ctx context.Context, next job.Page) error
+	// SwapPages writes up to 100 pages, all or nothing.
+	SwapPages(ctx context.Context, next []job.Page) error
 }
 
 // policies publishes a version once and returns what was published.

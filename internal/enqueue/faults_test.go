@@ -33,7 +33,7 @@ func TestEveryWriteFailsInEveryWay(t *testing.T) {
 	r.ledger.Hook, r.queue.Hook = h, h
 	r.start(tick)
 	r.wantChain(want)
-	for _, op := range []string{"publish-policy", "open-run", "record", "run:released", "send", "page:sent"} {
+	for _, op := range []string{"publish-policy", "open-run", "record", "run:released", "send", "pages:sent"} {
 		if !slices.Contains(clean, op) {
 			t.Errorf("the run never writes %q", op)
 		}

@@ -150,7 +150,7 @@ func (s *scan) pageOf(st *stretch) *job.Page {
 		ID: job.RangePageID(s.run.ID, st.tenant, after), Run: s.run.ID, Tenant: st.tenant, Kind: job.RangePage, Rev: 1,
 		After: after, Through: strings.TrimPrefix(st.done.through, prefix),
 		Examined: st.done.examined, Candidates: st.done.candidates,
-		State: job.Planned, RunnableAt: now, NextDue: now.Add(s.Settings.Overdue()),
+		State: job.Planned, BornAt: now, NextDue: now.Add(s.Settings.Overdue()),
 	}
 	if p.Candidates == 0 {
 		p.State = job.Completed

@@ -54,20 +54,26 @@ func (e *Enqueuer) sendPages(ctx context.Context, run job.Run, pages []job.Page)
 		return nil
 	}
 	accepted, err := e.Sender.Send(ctx, run.Mode, messages)
-	for _, id := range accepted {
-		e.sent(ctx, run, planned[id])
-	}
+	e.sent(ctx, run, accepted, planned)
 	if missing := len(messages) - len(accepted); missing > 0 {
 		e.emit(audit.Event{Event: audit.BatchEntriesRefused, Count: missing}.About(run, job.Page{Tenant: pages[0].Tenant}))
 	}
 	return err
 }
 
-// sent notes an accepted message. The note is a hint for reconcile: when it is
-// lost, or a worker was faster, the page is sent once more or is further already.
-func (e *Enqueuer) sent(ctx context.Context, run job.Run, p job.Page) {
-	e.emit(audit.Event{Event: audit.Enqueued, Count: p.Candidates}.About(run, p))
-	if next, err := p.Send(e.Clock.Now().UTC().Add(e.Settings.Overdue())); err == nil {
-		_ = e.Pages.SwapPage(ctx, next)
+// sent notes the accepted messages, all at once. The note is a hint for reconcile:
+// when it is lost, or a worker was faster with one of the pages, they are sent
+// once more or are further already.
+func (e *Enqueuer) sent(ctx context.Context, run job.Run, accepted []string, planned map[string]job.Page) {
+	due := e.Clock.Now().UTC().Add(e.Settings.Overdue())
+	var noted []job.Page
+	for _, id := range accepted {
+		e.emit(audit.Event{Event: audit.Enqueued, Count: planned[id].Candidates}.About(run, planned[id]))
+		if next, err := planned[id].Send(due); err == nil {
+			noted = append(noted, next)
+		}
+	}
+	if len(noted) > 0 {
+		_ = e.Pages.SwapPages(ctx, noted)
 	}
 }

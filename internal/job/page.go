@@ -125,15 +125,21 @@ type Page struct {
 	Owner    string
 	Fence    int64
 	Attempts int // executed attempts, all redrives together
-	// Spent and RedrivenAt are the attempts and the instant at the last redrive: the
-	// limits on attempts and on age begin again there.
-	Spent      int
-	RedrivenAt time.Time
-	LeaseEnd   time.Time
+	// Spent is how many attempts were executed at the last redrive: their limit
+	// begins again there.
+	Spent int
+	// RestartedAt is when the limit on age began again: at a redrive, or with the
+	// first claim after a brake.
+	RestartedAt time.Time
+	// Braked: a brake parked the page and nobody has claimed it since. It does not
+	// age meanwhile, for a brake may outlast any limit and must lose no page.
+	Braked   bool
+	LeaseEnd time.Time
 	// QuietAt is when nothing of an earlier intent can land any more.
 	QuietAt time.Time
-	// RunnableAt is since when the page may run: release, or its birth if later.
-	RunnableAt   time.Time
+	// BornAt never changes. A page may run since then, or since its run's release
+	// where that is later.
+	BornAt       time.Time
 	FirstFailure time.Time
 	LastClass    failure.Class
 	// RetryAt is when the next attempt may start; NextDue is when the page is overdue.
@@ -152,6 +158,14 @@ type Page struct {
 	Death Death
 }
 
+// RunnableAt is since when a page of the run may run.
+func (p Page) RunnableAt(r Run) time.Time {
+	if r.ReleasedAt.After(p.BornAt) {
+		return r.ReleasedAt
+	}
+	return p.BornAt
+}
+
 // LeaseLive reports whether another worker may still be acting on the page.
 func (p Page) LeaseLive(now time.Time) bool {
 	return (p.State == Claimed || p.State == Intended) && now.Before(p.LeaseEnd)
@@ -160,17 +174,17 @@ func (p Page) LeaseLive(now time.Time) bool {
 // Tries is how many attempts were executed since the last redrive.
 func (p Page) Tries() int { return p.Attempts - p.Spent }
 
-// Expired reports whether the page may not be tried again: attempts or age, each
-// counted from the last redrive.
+// Expired reports whether the page may not be tried again: attempts since the last
+// redrive, or age since the last restart.
 func (p Page) Expired(now time.Time, attempts int, age time.Duration) (Reason, bool) {
 	since := p.FirstFailure
-	if p.RedrivenAt.After(since) {
-		since = p.RedrivenAt
+	if p.RestartedAt.After(since) {
+		since = p.RestartedAt
 	}
 	switch {
 	case p.Tries() >= attempts:
 		return ReasonAttempts, true
-	case !since.IsZero() && now.Sub(since) >= age:
+	case !p.Braked && !since.IsZero() && now.Sub(since) >= age:
 		return ReasonAge, true
 	default:
 		return "", false
@@ -228,6 +242,9 @@ func (p Page) Claim(owner string, now, leaseEnd, due time.Time) (Page, error) {
 	p.Owner = owner
 	p.Fence++
 	p.Attempts++
+	if p.Braked {
+		p.Braked, p.RestartedAt = false, now
+	}
 	p.LeaseEnd, p.NextDue = leaseEnd, due
 	return p, err
 }
@@ -299,7 +316,7 @@ func (p Page) Park(owner string, now time.Time) (Page, error) {
 	if mine {
 		p.Attempts--
 	}
-	p.NextDue = now
+	p.NextDue, p.Braked = now, true
 	return p, err
 }
 
@@ -333,7 +350,7 @@ func (p Page) Lettered(now time.Time) (Page, error) {
 // number of attempts.
 func (p Page) Redrive(now, due time.Time) (Page, error) {
 	p, err := p.on(EventRedrive)
-	p.Spent, p.RedrivenAt = p.Attempts, now
+	p.Spent, p.RestartedAt = p.Attempts, now
 	p.RetryAt, p.NextDue = now, due
 	return p, err
 }

@@ -24,8 +24,8 @@ func counts(n ...int) (c job.Counts) {
 func base(s job.PageState) job.Page {
 	return job.Page{
 		ID: "page", Run: "run", Tenant: "school-42", Kind: job.RangePage, Rev: 7, After: "a", Through: "z", Parent: "parent",
-		Examined: 40, Candidates: 30, State: s, Owner: "old", Fence: 3, Attempts: 4, Spent: 1, RedrivenAt: in(-2 * time.Hour),
-		LeaseEnd: in(-time.Second), QuietAt: in(15 * time.Minute), RunnableAt: in(-time.Hour), FirstFailure: in(-30 * time.Minute),
+		Examined: 40, Candidates: 30, State: s, Owner: "old", Fence: 3, Attempts: 4, Spent: 1, RestartedAt: in(-2 * time.Hour),
+		LeaseEnd: in(-time.Second), QuietAt: in(15 * time.Minute), BornAt: in(-time.Hour), FirstFailure: in(-30 * time.Minute),
 		LastClass: failure.Throttled, RetryAt: in(-2 * time.Minute), NextDue: in(-time.Minute),
 		Intent:  job.Intent{Plan: "plan", Epoch: 2, Fence: 2, Deletes: 20},
 		Receipt: "receipt", Counts: counts(5), Bytes: 100, Planned: 25, Moved: 1,
@@ -73,7 +73,7 @@ var methods = []struct {
 		p.Attempts, p.RetryAt, p.NextDue = 3, in(time.Minute), in(time.Hour)
 	}},
 	{"Park", job.EventPark, func(p job.Page) (job.Page, error) { return p.Park("new", now) },
-		func(p *job.Page) { p.NextDue = now }},
+		func(p *job.Page) { p.NextDue, p.Braked = now, true }},
 	{"Die", job.EventDie, func(p job.Page) (job.Page, error) {
 		return p.Die("new", job.ReasonAttempts, failure.Network, settled, now)
 	}, func(p *job.Page) {
@@ -82,7 +82,7 @@ var methods = []struct {
 	}},
 	{"Redrive", job.EventRedrive, func(p job.Page) (job.Page, error) { return p.Redrive(now, in(time.Hour)) },
 		func(p *job.Page) {
-			p.Spent, p.RedrivenAt = 4, now
+			p.Spent, p.RestartedAt = 4, now
 			p.RetryAt, p.NextDue = now, in(time.Hour)
 		}},
 	{"Discard", job.EventDiscard, func(p job.Page) (job.Page, error) { return p.Discard(settled) }, settle},
@@ -337,7 +337,7 @@ func TestAgeCeiling(t *testing.T) {
 		"redriven a ceiling ago":          {in(-9 * time.Hour), in(-time.Hour), true},
 		"redriven, then failed":           {in(-time.Hour), in(-2 * time.Hour), true},
 	} {
-		reason, over := job.Page{FirstFailure: c.failed, RedrivenAt: c.redriven, Attempts: 4}.Expired(now, 5, time.Hour)
+		reason, over := job.Page{FirstFailure: c.failed, RestartedAt: c.redriven, Attempts: 4}.Expired(now, 5, time.Hour)
 		if over != c.over || over && reason != job.ReasonAge {
 			t.Errorf("%s: %v %s", name, over, reason)
 		}

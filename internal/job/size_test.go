@@ -20,8 +20,8 @@ func largest() job.Page {
 	return job.Page{
 		ID: job.PageID(id), Run: job.RunID(id), Tenant: strings.Repeat("t", 128), Kind: job.RangePage, Rev: 9999,
 		After: strings.Repeat("a", 1024), Through: strings.Repeat("a", 1024), Parent: job.PageID(id),
-		Examined: 10000, Candidates: 1000, State: job.Completed, Owner: id, Fence: 999, Attempts: 15, Spent: 10, RedrivenAt: at,
-		LeaseEnd: at, QuietAt: at, RunnableAt: at, FirstFailure: at, LastClass: "unknown_policy", RetryAt: at, NextDue: at,
+		Examined: 10000, Candidates: 1000, State: job.Completed, Owner: id, Fence: 999, Attempts: 15, Spent: 10, RestartedAt: at, Braked: true,
+		LeaseEnd: at, QuietAt: at, BornAt: at, FirstFailure: at, LastClass: "unknown_policy", RetryAt: at, NextDue: at,
 		Intent:  job.Intent{Plan: sha, Epoch: 99999, Fence: 999, Deletes: 1000},
 		Receipt: sha, Counts: counts(91, 91, 91, 91, 91, 91, 91, 91, 91, 91), Bytes: 5 << 50, Planned: 1000, Moved: 25,
 		Death: job.Death{Reason: job.ReasonUnsupportedSchema, At: at, LetterAt: at},

@@ -18,7 +18,7 @@ import (
 // is safe for concurrent use. The zero value is not usable; see NewMemory.
 type Memory struct {
 	// Hook decides the fate of every write. Its operations are "publish-policy",
-	// "open-run", "run:<state>", "record", "page:<state>", "intend", "complete",
+	// "open-run", "run:<state>", "record", "page:<state>", "pages:<state>", "intend", "complete",
 	// "hold" and "brake"; the state is the one written.
 	Hook failure.Hook
 	// Lag hides a page from the index of open pages, as an index that is behind does.
@@ -196,6 +196,25 @@ func (m *Memory) SwapPage(_ context.Context, next job.Page) error {
 	return m.write("page:"+string(next.State), func() error { return m.swapPage(next) })
 }
 
+// SwapPages writes up to 100 pages, all if each row is still the one it was
+// computed from, and otherwise none.
+func (m *Memory) SwapPages(_ context.Context, next []job.Page) error {
+	if len(next) == 0 {
+		return nil
+	}
+	return m.write("pages:"+string(next[0].State), func() error {
+		for _, p := range next {
+			if old, ok := m.page(p); !ok || old.Rev != p.Rev-1 {
+				return failure.New(failure.Conflict, "write pages", "a row has moved on")
+			}
+		}
+		for _, p := range next {
+			m.put(p)
+		}
+		return nil
+	})
+}
+
 func (m *Memory) swapPage(next job.Page) error {
 	if old, ok := m.page(next); !ok || old.Rev != next.Rev-1 {
 		return failure.New(failure.Conflict, "write page "+string(next.ID), "the row has moved on")
@@ -325,7 +344,7 @@ func overdue(p job.Page, now time.Time) bool {
 // bySince is the order of the index of open work. It never changes in a page's
 // life, so that the index is written twice in it and not with every step.
 func bySince(a, b job.Page) int {
-	return cmp.Or(a.RunnableAt.Compare(b.RunnableAt), cmp.Compare(a.ID, b.ID))
+	return cmp.Or(a.BornAt.Compare(b.BornAt), cmp.Compare(a.ID, b.ID))
 }
 
 // ClosedRuns returns the policy's last closed scheduled runs, newest first.

@@ -49,6 +49,19 @@ func (t *Table) SwapPage(ctx context.Context, next job.Page) error {
 	return t.write(ctx, "write page "+string(next.ID), pageRow(next), ifUnmoved, unmoved(next.Rev))
 }
 
+// SwapPages writes up to 100 pages, all if each row is still the one it was
+// computed from, and otherwise none.
+func (t *Table) SwapPages(ctx context.Context, next []job.Page) error {
+	if len(next) == 0 {
+		return nil
+	}
+	actions := make([]types.TransactWriteItem, len(next))
+	for i, p := range next {
+		actions[i] = t.put(pageRow(p), ifUnmoved, unmoved(p.Rev))
+	}
+	return t.transact(ctx, "write pages", actions...)
+}
+
 // Intend writes the page's intent if its row has not moved and the tenant's hold
 // epoch is still the one the plan was made under.
 func (t *Table) Intend(ctx context.Context, next job.Page, epoch int64) error {
@@ -151,7 +164,7 @@ func (t *Table) OverduePages(ctx context.Context, now time.Time, after *job.Page
 	if after != nil {
 		start = keyed(pagePK(after.ID), rowPage, "")
 		start[attrOpen] = text("page")
-		start[attrSince] = text(sortable(after.RunnableAt) + string(after.ID))
+		start[attrSince] = text(sortable(after.BornAt) + string(after.ID))
 	}
 	var due []job.Page
 	for {

@@ -66,7 +66,7 @@ func pageRow(p job.Page) item {
 	row[attrAfter], row[attrKey] = binary(0, p.After), binary(0, p.Through)
 	if p.State.Open() || p.State == job.Dead && p.Death.LetterAt.IsZero() {
 		row[attrOpen] = text("page")
-		row[attrSince] = text(sortable(p.RunnableAt) + string(p.ID))
+		row[attrSince] = text(sortable(p.BornAt) + string(p.ID))
 	}
 	p.After, p.Through = "", ""
 	row[attrDoc] = document(p)

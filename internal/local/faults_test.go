@@ -153,7 +153,7 @@ func TestEveryWriteFailsInEveryWay(t *testing.T) {
 	for _, needed := range []string{
 		"ledger page:claimed", "evidence put", "ledger intend", "store delete", "ledger complete", "queue ack",
 		"queue dead-letter", "queue visibility", "queue send", "ledger page:retrying", "ledger page:dead", "ledger record",
-		"ledger open-run", "ledger run:released", "ledger run:closed", "ledger publish-policy", "ledger page:sent",
+		"ledger open-run", "ledger run:released", "ledger run:closed", "ledger publish-policy", "ledger pages:sent",
 	} {
 		if needed != "ledger run:closed" && !slices.Contains(clean.writes, needed) {
 			t.Errorf("the run never writes %q", needed)

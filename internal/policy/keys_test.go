@@ -135,6 +135,7 @@ func TestS5ContainsRefusesByItself(t *testing.T) {
 		{"segments after the tenant", Policy{Keys: "e/{tenant}/csv/"}, "a", "e/a/csv/x", true},
 		{"other segments after the tenant", Policy{Keys: "e/{tenant}/csv/"}, "a", "e/a/cs/x", false},
 		{"fixed", Policy{Keys: "e/csv/", Tenant: "a"}, "a", "e/csv/x", true},
+		{"fixed, one segment", Policy{Keys: "e/", Tenant: "a"}, "a", "e/x", true},
 		{"fixed, another tenant", Policy{Keys: "e/csv/", Tenant: "a"}, "b", "e/csv/x", false},
 		{"fixed beside the placeholder", Policy{Keys: "e/{tenant}/", Tenant: "a"}, "a", "e/a/x", false},
 		{"S10 empty policy", Policy{}, "a", "a/x", false},

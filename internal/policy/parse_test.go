@@ -332,6 +332,7 @@ var accepted = []refusal{
 	{"first version", "version: 3", "version: 1"},
 	{"last version", "version: 3", "version: 1000000"},
 	{"sovereign region", "eu-central-1", "eusc-de-east-1"},
+	{"longest region", "eu-central-1", "eu-" + strings.Repeat("c", 27) + "-1"},
 	{"longest bucket", "acme-exports", strings.Repeat("a", 63)},
 	{"shortest bucket", "acme-exports", "a-1"},
 	{"tenant last", "exports/{tenant}/csv/", "exports/{tenant}/"},

@@ -175,6 +175,11 @@ func TestS2Honours(t *testing.T) {
 			t.Errorf("%s: %v", c.name, got)
 		}
 	}
+	for _, n := range []int{MinRetentionDays, MaxRetentionDays} {
+		if p := days(n, "UTC"); !p.Honours(at, p.Cutoff(at)) {
+			t.Errorf("%d days are not honoured", n)
+		}
+	}
 }
 
 // Go's zone bounds end before the instant on the last day of a leap year, beyond

@@ -32,7 +32,7 @@ func TestOwedDeadLetterHasTheOriginalBytes(t *testing.T) {
 		}
 		want := job.Letter{
 			Body: letters[0].Body, Reason: job.ReasonAttempts, RunID: run.ID, PageID: p.ID, Policy: "exports", Version: 1, Region: "eu-west-1",
-			Attempts: 5, FirstAt: p.RunnableAt, FailedAt: p.Death.At,
+			Attempts: 5, FirstAt: p.BornAt, FailedAt: p.Death.At,
 		}
 		if got := letters[0]; got.Reason != want.Reason || got.RunID != want.RunID || got.Policy != want.Policy || got.Version != want.Version ||
 			got.Region != want.Region || got.Attempts != want.Attempts || !got.FirstAt.Equal(want.FirstAt) || !got.FailedAt.Equal(want.FailedAt) {
@@ -72,15 +72,15 @@ func TestExhaustedPagesDieWithALetter(t *testing.T) {
 		{"ten in all, five since the redrive", func(p *job.Page) { p.Attempts, p.Spent = 10, 5 }, job.ReasonAttempts},
 		{"just under a day", func(p *job.Page) { p.FirstFailure = noon.Add(-day + 1) }, ""},
 		{"a day", func(p *job.Page) { p.FirstFailure = noon.Add(-day) }, job.ReasonAge},
-		{"redriven within a day", func(p *job.Page) { p.FirstFailure, p.RedrivenAt = noon.Add(-9*day), noon.Add(-time.Hour) }, ""},
-		{"redriven a day ago", func(p *job.Page) { p.FirstFailure, p.RedrivenAt = noon.Add(-9*day), noon.Add(-day) }, job.ReasonAge},
+		{"redriven within a day", func(p *job.Page) { p.FirstFailure, p.RestartedAt = noon.Add(-9*day), noon.Add(-time.Hour) }, ""},
+		{"redriven a day ago", func(p *job.Page) { p.FirstFailure, p.RestartedAt = noon.Add(-9*day), noon.Add(-day) }, job.ReasonAge},
 		{"never failed, only never taken", func(p *job.Page) { p.FirstFailure, p.Attempts = time.Time{}, 0 }, ""},
 	} {
 		for _, state := range openStates() {
 			r := newRegion(t)
 			run := r.open("exports", job.Released)
 			p := in(state)
-			p.Attempts, p.Spent, p.FirstFailure, p.RedrivenAt = 1, 0, noon.Add(-time.Hour), time.Time{}
+			p.Attempts, p.Spent, p.FirstFailure, p.RestartedAt = 1, 0, noon.Add(-time.Hour), time.Time{}
 			p.LastClass = failure.Throttled
 			p.Receipt, p.Bytes = "ef", 30
 			p.Counts[job.Deleted] = 3

@@ -134,7 +134,7 @@ func (r *region) add(run *job.Run, p job.Page) job.Page {
 	if p.NextDue.IsZero() {
 		p.NextDue = noon.Add(-time.Hour)
 	}
-	p.RunnableAt = noon.Add(-2 * time.Hour)
+	p.BornAt = noon.Add(-2 * time.Hour)
 	run.Rev++
 	if err := r.ledger.Record(context.Background(), *run, &p); err != nil {
 		r.t.Fatal(err)
@@ -158,7 +158,7 @@ func in(state job.PageState) job.Page {
 	case job.Retrying:
 		p.Fence, p.Attempts, p.FirstFailure, p.RetryAt = 1, 1, noon.Add(-time.Hour), noon.Add(-time.Hour)
 	case job.Redriven:
-		p.Fence, p.Attempts, p.Spent, p.FirstFailure, p.RedrivenAt = 5, 5, 5, noon.Add(-48*time.Hour), noon.Add(-time.Hour)
+		p.Fence, p.Attempts, p.Spent, p.FirstFailure, p.RestartedAt = 5, 5, 5, noon.Add(-48*time.Hour), noon.Add(-time.Hour)
 	default:
 	}
 	if state == job.Intended {

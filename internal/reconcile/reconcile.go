@@ -263,7 +263,7 @@ func (p *pass) letter(ctx context.Context, run job.Run, page job.Page) error {
 	err := p.Queue.DeadLetter(ctx, job.Letter{
 		Body: job.NewCommand(run, page).Encode(), Reason: page.Death.Reason, RunID: run.ID, PageID: page.ID,
 		Policy: run.Policy, Version: run.Version, Region: run.Region, Attempts: page.Attempts,
-		FirstAt: page.RunnableAt, FailedAt: page.Death.At,
+		FirstAt: page.RunnableAt(run), FailedAt: page.Death.At,
 	})
 	if err != nil {
 		return err

@@ -111,7 +111,7 @@ func TestGO04_ADeadlineThatIsNone(t *testing.T) {
 // stops no other message, and the worker serves on.
 func TestSQ14_APanicStaysWithItsRecord(t *testing.T) {
 	boom := func(func() error) error { panic("CANARY") }
-	for _, at := range []string{"run", "page:claimed", "holds", "list", "intend", "delete", "put:receipt", "complete"} {
+	for _, at := range []string{"run", "page:claimed", "epoch", "list", "intend", "delete", "put:receipt", "complete"} {
 		t.Run(at, func(t *testing.T) {
 			w := tenants(t, "bbb", "ccc")
 			fine := before(func() {})

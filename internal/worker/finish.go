@@ -74,7 +74,7 @@ func (w *Worker) split(ctx context.Context, x *delivery, s *sheet, failing []*li
 		child := job.Page{
 			ID: job.ItemPageID(x.run.ID, x.page.Tenant, l.Ref()), Run: x.run.ID, Tenant: x.page.Tenant,
 			Kind: job.ItemPage, Parent: x.page.ID, Candidates: 1, Planned: 1, State: job.Planned,
-			QuietAt: x.page.QuietAt, RunnableAt: now, FirstFailure: now, LastClass: failure.Network, NextDue: now,
+			QuietAt: x.page.QuietAt, BornAt: now, FirstFailure: now, LastClass: failure.Network, NextDue: now,
 		}
 		plan := receipt.Document{Header: s.header, Lines: []receipt.Line{l.Line}}
 		plan.Header.Kind, plan.Header.PageID, plan.Header.Narrows = receipt.Plan, child.ID, s.plan

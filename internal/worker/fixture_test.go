@@ -54,6 +54,7 @@ var (
 
 // setup says what a world starts from; the zero value is one empty page.
 type setup struct {
+	neverHeld  bool     // the tenant is at epoch 0
 	keys       []string // expired objects of acme, and the page's candidates
 	candidates int      // instead of len(keys)
 	mode       job.Mode
@@ -118,6 +119,12 @@ func newWorld(t testing.TB, s setup) *world {
 	}
 	_, _, err := w.ledger.OpenRun(t.Context(), w.run)
 	w.must(err)
+	if !s.neverHeld {
+		// A tenant that had a hold once is past epoch 0, and its holds are read.
+		_, err = w.ledger.PlaceHold(t.Context(), hold.Hold{ID: "former", Tenant: acme, Scope: hold.Item, Value: root + "former"})
+		w.must(err)
+		w.must(w.ledger.ReleaseHold(t.Context(), acme, "former", noon))
+	}
 	w.first = w.record(acme, "", "~", cmp.Or(s.candidates, len(s.keys)))
 	taps := taps{w}
 	w.config = Config{
@@ -162,7 +169,7 @@ func (w *world) record(tenant, after, through string, candidates int) job.PageID
 	w.t.Helper()
 	p := job.Page{
 		ID: job.RangePageID(w.run.ID, tenant, after), Run: w.run.ID, Tenant: tenant, Kind: job.RangePage, After: after, Through: through,
-		Examined: candidates, Candidates: candidates, State: job.Planned, RunnableAt: noon, NextDue: noon,
+		Examined: candidates, Candidates: candidates, State: job.Planned, BornAt: noon, NextDue: noon,
 	}
 	next, err := w.run.Advance(job.Stretch{Through: through, Examined: candidates}, &p)
 	w.must(err)

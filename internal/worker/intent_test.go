@@ -75,8 +75,24 @@ func TestF2_TheEpochIsReadBeforeTheHolds(t *testing.T) {
 	w.wantLeft("a")
 }
 
+// TestF2_AFirstHoldIsSeen: the holds of a tenant that never had one are not read,
+// and a first one that is placed after the epoch was read fails the intent.
+func TestF2_AFirstHoldIsSeen(t *testing.T) {
+	for _, at := range []string{"epoch", "list", "put:plan"} {
+		t.Run(at, func(t *testing.T) {
+			w := newWorld(t, setup{keys: []string{"a", "b"}, neverHeld: true})
+			w.on(at, after(func() { w.hold("h", hold.Item, root+"a") }))
+			w.invoke()
+			w.want(job.Completed, map[string]string{"a": "held", "b": "deleted answered"})
+			if n := w.count("holds"); n != 1 {
+				t.Errorf("holds were read %d times, want once: after the first intent failed", n)
+			}
+		})
+	}
+}
+
 func TestF2_TheIntentChecksTheEpochOfThePlan(t *testing.T) {
-	w := newWorld(t, setup{keys: []string{"a", "b"}})
+	w := newWorld(t, setup{keys: []string{"a", "b"}, neverHeld: true})
 	w.on("put:plan", after(func() { w.hold("h", hold.Item, root+"a") }))
 	w.invoke()
 	w.want(job.Completed, map[string]string{"a": "held", "b": "deleted answered"})
@@ -105,7 +121,7 @@ func TestF3_ThePlanOfADeadAttemptIsNoAuthority(t *testing.T) {
 // TestF3_APlanNamesItsClaimAndItsEpoch: equal decisions of two claims, or of one
 // claim under two epochs, are two plans.
 func TestF3_APlanNamesItsClaimAndItsEpoch(t *testing.T) {
-	w := newWorld(t, setup{keys: []string{"a"}})
+	w := newWorld(t, setup{keys: []string{"a"}, neverHeld: true})
 	w.on("put:plan", dieAfter, after(func() { w.hold("h", hold.Item, root+"other") }))
 	w.invoke()
 	w.drain()

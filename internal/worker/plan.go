@@ -60,8 +60,8 @@ func (w *Worker) contend(ctx context.Context, x *delivery) next {
 // then fails the intent instead of being missed by it (F2).
 func (w *Worker) vetoes(ctx context.Context, x *delivery) (int64, hold.Set, error) {
 	epoch, err := w.Holds.Epoch(ctx, x.page.Tenant)
-	if err != nil {
-		return 0, nil, err
+	if err != nil || epoch == 0 {
+		return 0, nil, err // a tenant at epoch 0 never had a hold, and the intent checks that it still has none
 	}
 	set, err := w.Holds.Holds(ctx, x.page.Tenant)
 	return epoch, set, err

@@ -106,7 +106,7 @@ func TestSafetyLevel3_ANeighboursItemStays(t *testing.T) {
 // TestSafetyLevel3_AlsoInAResume: the plan may be that of another version of this
 // code, which had a fault.
 func TestSafetyLevel3_AlsoInAResume(t *testing.T) {
-	w := newWorld(t, setup{keys: []string{"b"}})
+	w := newWorld(t, setup{keys: []string{"b"}, neverHeld: true})
 	item := w.store1(job.Item{Key: "exports/acme2/a", ETag: "e", Modified: expired})
 	w.faultyPlan(item)
 	w.config.Artifacts = offering{taps{w}, []job.Item{item}}

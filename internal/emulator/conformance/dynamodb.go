@@ -72,6 +72,16 @@ func listLength(a attribute) int {
 	return -1
 }
 
+// elements returns the texts of a list's elements, none of anything else.
+func elements(a attribute) (texts []string) {
+	if l, ok := a.(*types.AttributeValueMemberL); ok {
+		for _, element := range l.Value {
+			texts = append(texts, plain(element))
+		}
+	}
+	return texts
+}
+
 // newTable makes a table that is removed when the test ends. Its sort key has the type.
 func (c *dynamoSuite) newTable(t *testing.T, sort types.ScalarAttributeType) string {
 	t.Helper()
@@ -117,7 +127,12 @@ func (c *dynamoSuite) put(t *testing.T, pk, sk string, pairs ...any) {
 func rowOf(pk, sk string, pairs ...any) attributes {
 	row := keyOf(pk, sk)
 	for i := 0; i+1 < len(pairs); i += 2 {
-		row[pairs[i].(string)] = pairs[i+1].(attribute)
+		name, isName := pairs[i].(string)
+		v, isValue := pairs[i+1].(attribute)
+		if !isName || !isValue {
+			panic(fmt.Sprintf("%v and %v are no name and value", pairs[i], pairs[i+1]))
+		}
+		row[name] = v
 	}
 	return row
 }

@@ -164,11 +164,7 @@ func (c *dynamoSuite) removeElements(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got []string
-	for _, element := range row["l"].(*types.AttributeValueMemberL).Value {
-		got = append(got, plain(element))
-	}
-	if want := []string{"1", "3", "new"}; !slices.Equal(got, want) {
+	if got, want := elements(row["l"]), []string{"1", "3", "new"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }

@@ -116,7 +116,7 @@ func (o operand) of(it item) (value, bool) {
 	if !ok {
 		return value{}, false
 	}
-	n := 0
+	var n int
 	switch v.kind {
 	case kindString, kindBinary:
 		n = len(v.text)
@@ -170,8 +170,7 @@ func (p *parser) size() operand {
 	p.expect("(")
 	inner := p.operand()
 	p.expect(")")
-	switch inner.kind() {
-	case kindNumber, kindBool, kindNull:
+	if k := inner.kind(); k == kindNumber || k == kindBool || k == kindNull {
 		p.fail("Incorrect operand type for operator or function; operator or function: size, operand type: %s", inner.kind())
 	}
 	return operand{sized: &inner}

@@ -23,8 +23,8 @@ func TestNumbersHaveOneForm(t *testing.T) {
 
 func TestNumbersThatCanNotBe(t *testing.T) {
 	for text, want := range map[string]string{
-		"": "numeric value", "-": "numeric value", "+-1": "numeric value", "--1": "numeric value", "1 ": "numeric value", "0x1": "numeric value",
-		"1e": "numeric value", "1e+": "numeric value", "1e--5": "numeric value", "e5": "numeric value", ".": "numeric value", "1.2.3": "numeric value",
+		"": "numeric value", "-": "numeric value", "+-1": "numeric value", "--1": "numeric value", "0x1": "numeric value",
+		"1\t": "numeric value", "1e": "numeric value", "1e+": "numeric value", "1e--5": "numeric value", "e5": "numeric value", ".": "numeric value", "1.2.3": "numeric value",
 		"NaN": "numeric value", "Infinity": "numeric value", "١": "numeric value",
 		"1e126": "overflow", "-1e126": "overflow", "1e99999999999999999999": "overflow", "1e-131": "underflow", "1e-99999999999999999999": "underflow",
 		strings.Repeat("1", 39): "38 significant digits",

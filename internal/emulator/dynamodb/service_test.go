@@ -77,7 +77,12 @@ func number(n any) types.AttributeValue { return &types.AttributeValueMemberN{Va
 func rowOf(sk string, pairs ...any) row {
 	r := row{"pk": text("p"), "sk": text(sk)}
 	for i := 0; i+1 < len(pairs); i += 2 {
-		r[pairs[i].(string)] = pairs[i+1].(types.AttributeValue)
+		name, isName := pairs[i].(string)
+		v, isValue := pairs[i+1].(types.AttributeValue)
+		if !isName || !isValue {
+			panic("not pairs of a name and a value")
+		}
+		r[name] = v
 	}
 	return r
 }

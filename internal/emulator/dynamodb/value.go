@@ -206,20 +206,10 @@ func (v *value) decodeSet(body json.RawMessage) error {
 		}
 	}
 	seen := make(map[string]bool, len(v.set))
-	for i, member := range v.set {
-		switch v.kind {
-		case kindNumbers:
-			d, refusal := parseDecimal(member)
-			if refusal != nil {
-				return refusal
-			}
-			member = d.String()
-		case kindBytes:
-			raw, err := base64.StdEncoding.DecodeString(member)
-			if err != nil {
-				return err
-			}
-			member = string(raw)
+	for i, shown := range v.set {
+		member, err := v.kind.member(shown)
+		if err != nil {
+			return err
 		}
 		if seen[member] {
 			return badParameter("Input collection [%s] contains duplicates.", strings.Join(v.set, ", "))
@@ -227,6 +217,23 @@ func (v *value) decodeSet(body json.RawMessage) error {
 		seen[member], v.set[i] = true, member
 	}
 	return nil
+}
+
+// member returns a set's member in the form of text.
+func (k kind) member(shown string) (string, error) {
+	switch k {
+	case kindNumbers:
+		d, refusal := parseDecimal(shown)
+		if refusal != nil {
+			return "", refusal
+		}
+		return d.String(), nil
+	case kindBytes:
+		raw, err := base64.StdEncoding.DecodeString(shown)
+		return string(raw), err
+	default:
+		return shown, nil
+	}
 }
 
 // MarshalJSON writes a value in its form on the wire.

@@ -72,19 +72,24 @@ func (g *region) plan(c *change) (*write, *wire.Error) {
 		return nil, problem
 	}
 	w := &write{table: t, check: c.check}
-	if w.problem = w.address(c); w.problem != nil {
-		return w, nil
-	}
-	w.old, _ = t.rows.Get(w.key)
-	if c.condition.holds(w.old.item) {
-		w.problem = w.workOut(c)
-		return w, nil
-	}
-	w.problem = refused(conditionFailed, "The conditional request failed")
-	if c.returnOld && w.old.item != nil {
-		w.problem.Fields = map[string]any{"Item": w.old.item}
-	}
+	w.problem = w.meet(c)
 	return w, nil
+}
+
+// meet works the change out against its row, and returns why it can not be done.
+func (w *write) meet(c *change) *wire.Error {
+	if problem := w.address(c); problem != nil {
+		return problem
+	}
+	w.old, _ = w.table.rows.Get(w.key)
+	if c.condition.holds(w.old.item) {
+		return w.workOut(c)
+	}
+	failed := refused(conditionFailed, "The conditional request failed")
+	if c.returnOld && w.old.item != nil {
+		failed.Fields = map[string]any{"Item": w.old.item}
+	}
+	return failed
 }
 
 // address finds the key in the tree, and checks what the table's schema asks for.

@@ -43,6 +43,8 @@ func fill(v reflect.Value, n *int64) {
 		}
 	case reflect.String:
 		v.SetString(fmt.Sprintf("text %d", *n))
+	case reflect.Bool:
+		v.SetBool(true)
 	case reflect.Int, reflect.Int64:
 		v.SetInt(1<<55 + *n) // a float would lose the last digits
 	default:

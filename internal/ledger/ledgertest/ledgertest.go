@@ -72,6 +72,7 @@ type PageIndex interface {
 type PageWrites interface {
 	Record(ctx context.Context, next job.Run, page *job.Page) error
 	SwapPage(ctx context.Context, next job.Page) error
+	SwapPages(ctx context.Context, next []job.Page) error
 	Intend(ctx context.Context, next job.Page, epoch int64) error
 	Complete(ctx context.Context, next job.Page, children []job.Page) error
 }
@@ -132,7 +133,7 @@ func pageOf(r job.Run, tenant, start string) job.Page {
 	return job.Page{
 		ID: job.RangePageID(r.ID, tenant, start), Run: r.ID, Tenant: tenant, Kind: job.RangePage, Rev: 1,
 		After: start, Through: start + "z", Examined: 40, Candidates: 30, State: job.Planned,
-		RunnableAt: instant, NextDue: after(12 * time.Minute),
+		BornAt: instant, NextDue: after(12 * time.Minute),
 	}
 }
 
@@ -141,7 +142,7 @@ func itemOf(parent job.Page, key string) job.Page {
 	return job.Page{
 		ID: job.ItemPageID(parent.Run, parent.Tenant, job.Ref{Key: key}), Run: parent.Run, Tenant: parent.Tenant,
 		Kind: job.ItemPage, Parent: parent.ID, Rev: 0, Candidates: 1, Planned: 1, State: job.Planned,
-		RunnableAt: instant, NextDue: instant, Intent: job.Intent{Plan: key, Epoch: 1, Fence: 1, Deletes: 1},
+		BornAt: instant, NextDue: instant, Intent: job.Intent{Plan: key, Epoch: 1, Fence: 1, Deletes: 1},
 	}
 }
 

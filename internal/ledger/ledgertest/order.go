@@ -160,7 +160,7 @@ func overdueOrder(t *testing.T, l Ledger) {
 		if i >= 4 {
 			p = pageOf(second, tenant, name)
 		}
-		p.RunnableAt = after(-time.Duration(len(names)-i) * time.Minute)
+		p.BornAt = after(-time.Duration(len(names)-i) * time.Minute)
 		p.NextDue = after(time.Duration(i-len(names)) * time.Second)
 		pages = append(pages, p)
 	}
@@ -189,7 +189,7 @@ func overdueOrder(t *testing.T, l Ledger) {
 	// Pages that are due at the same instant all come, each once.
 	for i := range pages[:4] {
 		p := pageOf(first, tenant, "tie "+names[i])
-		p.RunnableAt, p.NextDue = after(-time.Minute), after(-time.Minute)
+		p.BornAt, p.NextDue = after(-time.Minute), after(-time.Minute)
 		first = recorded(t, l, first, p)
 	}
 	for _, limit := range []int{1, 2, 100} {

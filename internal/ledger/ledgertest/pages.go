@@ -2,6 +2,7 @@ package ledgertest
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ var pageTests = map[string]func(*testing.T, Ledger){
 	"intend from another revision":                             intendStale,
 	"intend by racers":                                         intendRace,
 	"F9 complete with no, one and 25 split-off items":          completeChildren,
+	"swap of many pages is all or nothing":                     swapManyPages,
 	"F9 complete from another revision puts nothing":           completeStale,
 	"F9 complete with an item that is there changes nothing":   completeTaken,
 	"F9 complete with items that can not be put":               completeWrong,
@@ -227,6 +229,34 @@ func ready(t *testing.T, l Ledger, r job.Run, start string) (job.Run, job.Page) 
 	p = claimed(t, p, "a", instant)
 	ok(t, l.SwapPage(t.Context(), p))
 	return r, p
+}
+
+// Many pages move together, or none does.
+func swapManyPages(t *testing.T, l Ledger) {
+	r := opened(t, l, runOf("exports", instant))
+	var before, after []job.Page
+	for i := range 30 {
+		p := pageOf(r, tenant, []string{"", fmt.Sprint("from ", i)}[min(i, 1)])
+		r = recorded(t, l, r, p)
+		next, err := p.Send(instant)
+		ok(t, err)
+		before, after = append(before, p), append(after, next)
+	}
+	faster := claimed(t, before[17], "a", instant)
+	ok(t, l.SwapPage(t.Context(), faster))
+	wantClass(t, l.SwapPages(t.Context(), after), failure.Conflict)
+	for i, p := range before {
+		if i != 17 {
+			wantPage(t, l, p)
+		}
+	}
+	wantPage(t, l, faster)
+	rest := slices.Delete(slices.Clone(after), 17, 18)
+	ok(t, l.SwapPages(t.Context(), rest))
+	for _, p := range rest {
+		wantPage(t, l, p)
+	}
+	ok(t, l.SwapPages(t.Context(), nil))
 }
 
 func completeChildren(t *testing.T, l Ledger) {
