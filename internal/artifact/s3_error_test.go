@@ -266,6 +266,24 @@ func TestS3ListingsThatProveNothing(t *testing.T) {
 	}
 }
 
+// S3 may answer a page without a key that is not the last; the caller sees none.
+func TestS3EmptyPages(t *testing.T) {
+	const facts = "<EncodingType>url</EncodingType>"
+	pages := map[string]string{
+		"":  "<ListBucketResult>" + facts + "<KeyCount>0</KeyCount><IsTruncated>true</IsTruncated><NextContinuationToken>1</NextContinuationToken></ListBucketResult>",
+		"1": "<ListBucketResult>" + facts + "<KeyCount>0</KeyCount><IsTruncated>true</IsTruncated><NextContinuationToken>2</NextContinuationToken></ListBucketResult>",
+		"2": "<ListBucketResult>" + facts + "<KeyCount>1</KeyCount><IsTruncated>false</IsTruncated>" +
+			"<Contents><Key>a</Key><ETag>e</ETag><Size>1</Size><LastModified>2026-12-01T06:00:00.000Z</LastModified></Contents></ListBucketResult>",
+	}
+	store := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, pages[r.URL.Query().Get("continuation-token")])
+	})
+	l, err := store.List(t.Context(), job.Query{Bucket: "exports"})
+	if err != nil || len(l.Items) != 1 || l.Token != "" {
+		t.Errorf("%+v, %v", l, err)
+	}
+}
+
 func TestS3RetryAfter(t *testing.T) {
 	store := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "7")

@@ -377,16 +377,80 @@ func TestS3StandingSkipsWhatNobodyAskedFor(t *testing.T) {
 	}
 }
 
-// GO-08: a call ends before the caller's time does.
+// The single deletes have the same condition as the bulk, and the same answers.
+func TestS3SingleDeletesAreConditional(t *testing.T) {
+	for _, versioned := range []bool{false, true} {
+		c := newCloud(t, artifact.S3Options{})
+		bucket, items := c.filled(t, versioned, "gone\u0001", "kept\u0001", "replaced\u0001")
+		c.Remove(t, bucket, items[0].Ref())
+		c.Put(t, bucket, "replaced\u0001", "after the decision")
+		answers, err := c.store.Delete(t.Context(), c.deletion(bucket, items...))
+		must(t, err)
+		deleted := job.Gone
+		if versioned {
+			deleted = job.Marked
+		}
+		if want := []job.Answer{job.NotThere, deleted, job.Differs}; !slices.Equal(answers, want) {
+			t.Errorf("versioned %v: answers %v, want %v", versioned, answers, want)
+		}
+		l, err := c.store.List(t.Context(), job.Query{Bucket: bucket})
+		must(t, err)
+		if keysOf(l.Items) != "replaced\u0001" {
+			t.Errorf("versioned %v: left %q", versioned, keysOf(l.Items))
+		}
+		l, err = c.store.List(t.Context(), job.Query{Bucket: bucket, Versions: true, Prefix: "replaced"})
+		must(t, err)
+		oldest := l.Items[len(l.Items)-1]
+		answers, err = c.store.Delete(t.Context(), c.deletion(bucket, oldest))
+		if err != nil || answers[0] != job.GoneByVersion {
+			t.Errorf("versioned %v: by version: %v, %v", versioned, answers, err)
+		}
+		if got := c.service.SetLastModified(bucket, oldest.Key, oldest.Version, c.clock.Now()); got == nil {
+			t.Errorf("versioned %v: the version is still there", versioned)
+		}
+	}
+}
+
+// Only a bucket that keeps versions answers anything but job.Erased, as in Memory.
+func TestS3StandingWithoutVersions(t *testing.T) {
+	c := newCloud(t, artifact.S3Options{})
+	bucket, items := c.filled(t, false, "a", "b")
+	c.Put(t, bucket, "a", "another")
+	c.Remove(t, bucket, items[1].Ref())
+	c.sent()
+	got, err := c.store.Standing(t.Context(), bucket, items)
+	if want := []job.Standing{job.Erased, job.Erased}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("standing %v, %v", got, err)
+	}
+	if got := c.sent(); !slices.Equal(got, []string{"GetBucketVersioning"}) {
+		t.Errorf("sent %q", got)
+	}
+}
+
+// GO-08: a call ends before the caller's time does, and long before it when it has
+// much.
 func TestS3CallsEndBeforeTheCallersTime(t *testing.T) {
 	c := newCloud(t, artifact.S3Options{})
-	bucket, items := c.filled(t, false, "a")
+	bucket, items := c.filled(t, false, "a", "a\u0001")
 	c.meet(func(wire.Call) wire.Fate { return wire.Fate{Delay: time.Hour} })
 	t.Cleanup(func() { c.clock.Advance(time.Hour) })
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-	defer cancel()
-	if _, err := c.store.Delete(ctx, c.deletion(bucket, items...)); !failure.Is(err, failure.Network) || ctx.Err() != nil {
-		t.Errorf("delete: %v, and the caller: %v", err, ctx.Err())
+	for name, call := range map[string]func(context.Context) error{
+		"bulk": func(ctx context.Context) error {
+			_, err := c.store.Delete(ctx, c.deletion(bucket, items[0]))
+			return err
+		},
+		"single": func(ctx context.Context) error {
+			_, err := c.store.Delete(ctx, c.deletion(bucket, items[1]))
+			return err
+		},
+		"list":     func(ctx context.Context) error { _, err := c.store.List(ctx, job.Query{Bucket: bucket}); return err },
+		"standing": func(ctx context.Context) error { _, err := c.store.Standing(ctx, bucket, items); return err },
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		if err := call(ctx); !failure.Is(err, failure.Network) || ctx.Err() != nil {
+			t.Errorf("%s: %v, and the caller: %v", name, err, ctx.Err())
+		}
+		cancel()
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 const all = "contract failure job hold policy receipt audit invariant" +
 	" ledger evidence queue artifact" +
 	" enqueue worker redrive reconcile" +
-	" meter report sdk"
+	" meter report sdk wiring"
 
 // suite is what the conformance suite of a client package may import, besides
 // that package. Only tests import a suite.
@@ -53,6 +53,9 @@ var table = map[string]string{
 	"redrive":   "contract job hold policy audit failure",
 	"reconcile": "contract job policy receipt audit failure report",
 
+	// What every main is wired from.
+	"wiring": "contract failure job audit sdk ledger queue artifact evidence enqueue",
+
 	"meter":    "",
 	"report":   "job policy receipt invariant",
 	"emulator": "",
@@ -72,7 +75,7 @@ var pure = strings.Fields("contract failure job hold policy receipt audit invari
 	" enqueue worker redrive reconcile")
 
 // clients may import a client of an AWS service.
-var clients = strings.Fields("ledger evidence queue artifact local emulator cmd/expunge cmd/local functions")
+var clients = strings.Fields("wiring ledger evidence queue artifact local emulator cmd/expunge cmd/local functions")
 
 // topLevel is the closed list of what may stand beside go.mod. Dot files may
 // too, and by-products that .gitignore names.

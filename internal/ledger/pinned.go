@@ -8,10 +8,12 @@ import (
 	"github.com/expunge-aws/expunge/internal/policy"
 )
 
-// source reads what Pinned remembers.
+// source is the ledger that Pinned reads.
 type source interface {
 	Run(ctx context.Context, id job.RunID) (job.Run, error)
 	Policy(ctx context.Context, name string, version int) (policy.Policy, error)
+	Page(ctx context.Context, run job.RunID, tenant string, id job.PageID) (job.Page, error)
+	Brakes(ctx context.Context) ([]job.Brake, error)
 }
 
 // Pinned is a ledger for a worker that serves many pages of few runs: it reads a
@@ -19,8 +21,8 @@ type source interface {
 // reason not to act. A version never changes; a released run can only close, and
 // then none of its pages can be claimed. A run that is not released is read anew
 // each time, for that is the gate (F8).
-type Pinned[L source] struct {
-	Ledger L
+type Pinned struct {
+	source
 
 	mu       sync.Mutex
 	runs     map[job.RunID]job.Run
@@ -30,20 +32,20 @@ type Pinned[L source] struct {
 // pinnedRuns is how many runs or versions are remembered before all are forgotten.
 const pinnedRuns = 1000
 
-// Pin returns a reader that remembers.
-func Pin[L source](l L) *Pinned[L] {
-	return &Pinned[L]{Ledger: l, runs: map[job.RunID]job.Run{}, policies: map[policyKey]policy.Policy{}}
+// Pin returns a reader of the ledger that remembers.
+func Pin(l source) *Pinned {
+	return &Pinned{source: l, runs: map[job.RunID]job.Run{}, policies: map[policyKey]policy.Policy{}}
 }
 
 // Run returns a run, or failure.Absent.
-func (p *Pinned[L]) Run(ctx context.Context, id job.RunID) (job.Run, error) {
+func (p *Pinned) Run(ctx context.Context, id job.RunID) (job.Run, error) {
 	p.mu.Lock()
 	r, ok := p.runs[id]
 	p.mu.Unlock()
 	if ok {
 		return unshared(r), nil
 	}
-	r, err := p.Ledger.Run(ctx, id)
+	r, err := p.source.Run(ctx, id)
 	if err == nil && r.State == job.Released {
 		remember(&p.mu, p.runs, id, unshared(r))
 	}
@@ -51,7 +53,7 @@ func (p *Pinned[L]) Run(ctx context.Context, id job.RunID) (job.Run, error) {
 }
 
 // Policy returns a published version, or failure.UnknownPolicy.
-func (p *Pinned[L]) Policy(ctx context.Context, name string, version int) (policy.Policy, error) {
+func (p *Pinned) Policy(ctx context.Context, name string, version int) (policy.Policy, error) {
 	k := policyKey{name, version}
 	p.mu.Lock()
 	v, ok := p.policies[k]
@@ -59,7 +61,7 @@ func (p *Pinned[L]) Policy(ctx context.Context, name string, version int) (polic
 	if ok {
 		return v, nil
 	}
-	v, err := p.Ledger.Policy(ctx, name, version)
+	v, err := p.source.Policy(ctx, name, version)
 	if err == nil {
 		remember(&p.mu, p.policies, k, v)
 	}

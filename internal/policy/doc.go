@@ -1,10 +1,11 @@
 // Package policy decides from facts and a policy version alone whether an item may be deleted, and says why.
 //
 // A policy is one file that people edit and review. Parse reads it strictly and
-// reports every mistake with its place; nothing that changes what is deleted has
-// a default, so leaving a line out is an error and never a rule. Once read, a
-// policy is a value: its canonical form is what the ledger stores and what its
-// version is hashed over, and Load takes back exactly that form.
+// reports every mistake with its place. The place of the artifacts, the
+// retention, the mode and the schedule have no default, so leaving one out is an
+// error and never a rule (HP-08). Once read, a policy is a value: its canonical
+// form is what the ledger stores and what its version is hashed over, and Load
+// takes back exactly that form.
 //
 // The answers take every fact as an argument. They never read a clock, the
 // environment or the host's zone database, so that a retry days later, on another

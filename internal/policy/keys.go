@@ -102,5 +102,5 @@ func compilePattern(text string) *tenantPattern {
 
 func (t *tenantPattern) whole(tenant string) bool {
 	at := t.re.FindStringIndex(tenant)
-	return at != nil && at[0] == 0 && at[1] == len(tenant)
+	return len(at) == 2 && at[0] == 0 && at[1] == len(tenant)
 }

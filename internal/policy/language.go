@@ -18,7 +18,7 @@ func commonTenant(a, b string) bool {
 	if left == nil || right == nil {
 		return false
 	}
-	start := state{uint32(left.Start), uint32(right.Start), -1}
+	start := state{left.Start, right.Start, -1}
 	seen, level := map[state]bool{}, []state{start}
 	for length := 0; length <= maxTenantBytes && len(level) > 0; length++ {
 		alphabet := tenantAlphabet
@@ -47,7 +47,7 @@ func commonTenant(a, b string) bool {
 // state is a point in each automaton, and the character before it, on which
 // assertions such as \b depend: -1 is none.
 type state struct {
-	left, right uint32
+	left, right int
 	before      rune
 }
 
@@ -83,7 +83,7 @@ func step(left, right *syntax.Prog, s state, c rune) []state {
 }
 
 // ends reports whether the automaton can stop here, with nothing coming.
-func ends(prog *syntax.Prog, pc uint32, before rune) bool {
+func ends(prog *syntax.Prog, pc int, before rune) bool {
 	found := false
 	follow(prog, pc, before, -1, func(i *syntax.Inst) {
 		found = found || i.Op == syntax.InstMatch
@@ -92,14 +92,11 @@ func ends(prog *syntax.Prog, pc uint32, before rune) bool {
 }
 
 // reads returns where the automaton can be once it has read c.
-func reads(prog *syntax.Prog, pc uint32, before, c rune) []uint32 {
-	var to []uint32
+func reads(prog *syntax.Prog, pc int, before, c rune) []int {
+	var to []int
 	follow(prog, pc, before, c, func(i *syntax.Inst) {
-		switch i.Op {
-		case syntax.InstRune, syntax.InstRune1, syntax.InstRuneAny, syntax.InstRuneAnyNotNL:
-			if i.MatchRune(c) {
-				to = append(to, i.Out)
-			}
+		if i.MatchRune(c) {
+			to = append(to, int(i.Out))
 		}
 	})
 	return to
@@ -107,10 +104,10 @@ func reads(prog *syntax.Prog, pc uint32, before, c rune) []uint32 {
 
 // follow visits every instruction that can be reached from pc without reading,
 // between the characters before and c.
-func follow(prog *syntax.Prog, pc uint32, before, c rune, visit func(*syntax.Inst)) {
+func follow(prog *syntax.Prog, pc int, before, c rune, visit func(*syntax.Inst)) {
 	context := syntax.EmptyOpContext(before, c)
-	visited := map[uint32]bool{}
-	for stack := []uint32{pc}; len(stack) > 0; {
+	visited := map[int]bool{}
+	for stack := []int{pc}; len(stack) > 0; {
 		pc := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
 		if visited[pc] {
@@ -119,14 +116,15 @@ func follow(prog *syntax.Prog, pc uint32, before, c rune, visit func(*syntax.Ins
 		visited[pc] = true
 		switch i := &prog.Inst[pc]; i.Op {
 		case syntax.InstAlt, syntax.InstAltMatch:
-			stack = append(stack, i.Out, i.Arg)
+			stack = append(stack, int(i.Out), int(i.Arg))
 		case syntax.InstCapture, syntax.InstNop:
-			stack = append(stack, i.Out)
+			stack = append(stack, int(i.Out))
 		case syntax.InstEmptyWidth:
-			if syntax.EmptyOp(i.Arg)&^context == 0 {
-				stack = append(stack, i.Out)
+			// What is asked for here must all hold in this place.
+			if i.Arg&^uint32(context) == 0 {
+				stack = append(stack, int(i.Out))
 			}
-		default:
+		case syntax.InstMatch, syntax.InstFail, syntax.InstRune, syntax.InstRune1, syntax.InstRuneAny, syntax.InstRuneAnyNotNL:
 			visit(i)
 		}
 	}

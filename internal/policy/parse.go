@@ -138,13 +138,14 @@ func unreadable(text string) *Problem {
 func nested(tokens token.Tokens) *Problem {
 	depth := 0
 	for _, t := range tokens {
-		switch t.Type {
-		case token.SequenceStartType, token.MappingStartType:
-			if depth++; depth > maxNesting {
-				return problemAt(placeOf(t), "nested more than "+strconv.Itoa(maxNesting)+" deep: allowed is one table of plain values")
-			}
-		case token.SequenceEndType, token.MappingEndType:
-			depth--
+		if t.Type == token.SequenceEndType || t.Type == token.MappingEndType {
+			depth = max(0, depth-1)
+		}
+		if t.Type == token.SequenceStartType || t.Type == token.MappingStartType {
+			depth++
+		}
+		if depth > maxNesting {
+			return problemAt(placeOf(t), "nested more than "+strconv.Itoa(maxNesting)+" deep: allowed is one table of plain values")
 		}
 	}
 	return nil

@@ -57,7 +57,7 @@ var (
 	regionForm = regexp.MustCompile(`\A[a-z]+(-[a-z]+)+-[0-9]+\z`)
 	// Tenants are ASCII, so a pattern needs nothing else, and what a message shows
 	// of it is what it is.
-	printedForm = regexp.MustCompile(`\A[ -~]*\z`)
+	printedForm = regexp.MustCompile(`\A[\x20-\x7e]*\z`)
 	bucketForm  = regexp.MustCompile(`\A[a-z0-9][a-z0-9.-]+[a-z0-9]\z`)
 )
 

@@ -3,6 +3,7 @@ package policy
 import (
 	"archive/zip"
 	"bytes"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -54,16 +55,11 @@ func zoneData(t *testing.T, name string) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := archive.Open(name)
+	data, err := fs.ReadFile(archive, name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	var b bytes.Buffer
-	if _, err := b.ReadFrom(f); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
+	return data
 }
 
 // The database comes from the Go distribution. -update takes the one of the Go

@@ -70,7 +70,7 @@ func (a action) outcome(old item) (v value, keep bool, problem *wire.Error) {
 	case !there:
 		return a.operand, true, nil
 	case a.operand.kind == kindNumber:
-		sum, problem := mustDecimal(before.text).plus(mustDecimal(a.operand.text))
+		sum, problem := decimalOf(before.text).plus(decimalOf(a.operand.text))
 		return numberValue(sum), true, problem
 	}
 	before.set = union(before.set, a.operand.set)

@@ -46,7 +46,7 @@ const (
 func escaped(v value) string {
 	text := v.text
 	if v.kind == kindNumber {
-		text = mustDecimal(text).ordered()
+		text = decimalOf(text).ordered()
 	}
 	return strings.ReplaceAll(text, "\x00", "\x00\xff")
 }

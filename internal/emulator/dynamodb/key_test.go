@@ -30,7 +30,7 @@ func keyValues(k kind) []value {
 func TestSpans(t *testing.T) {
 	numbers := []value{}
 	for _, text := range []string{"-1e125", "-12", "-10", "-1.5", "-1", "-0.5", "-1e-130", "0", "1e-130", "0.5", "1", "1.5", "10", "12", "1e125"} {
-		d := mustDecimal(text)
+		d := decimalOf(text)
 		numbers = append(numbers, numberValue(d))
 	}
 	for _, all := range [][]value{keyValues(kindBinary), numbers} {

@@ -180,8 +180,8 @@ func (d decimal) size() int {
 	return n
 }
 
-// mustDecimal reads a number that this package wrote itself.
-func mustDecimal(canonical string) decimal {
+// decimalOf returns the number of a text that this package wrote itself.
+func decimalOf(canonical string) decimal {
 	d, _ := parseDecimal(canonical)
 	return d
 }

@@ -22,7 +22,7 @@ func (it item) size() int {
 func (v value) size() int {
 	switch v.kind {
 	case kindNumber:
-		return mustDecimal(v.text).size()
+		return decimalOf(v.text).size()
 	case kindBool, kindNull:
 		return 1
 	case kindList:
@@ -36,7 +36,7 @@ func (v value) size() int {
 	case kindNumbers:
 		n := 0
 		for _, member := range v.set {
-			n += mustDecimal(member).size()
+			n += decimalOf(member).size()
 		}
 		return n
 	case kindStrings, kindBytes:

@@ -138,11 +138,11 @@ func (p *updateParser) sum() source {
 		if problem != nil {
 			return value{}, problem
 		}
-		second := mustDecimal(b.text)
+		second := decimalOf(b.text)
 		if sign == "-" {
 			second = second.negated()
 		}
-		d, problem := mustDecimal(a.text).plus(second)
+		d, problem := decimalOf(a.text).plus(second)
 		return numberValue(d), problem
 	}
 }

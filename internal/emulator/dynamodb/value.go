@@ -64,7 +64,7 @@ func (v value) compare(w value) (order int, ok bool) {
 	case kindString, kindBinary:
 		return strings.Compare(v.text, w.text), true
 	case kindNumber:
-		return mustDecimal(v.text).compare(mustDecimal(w.text)), true
+		return decimalOf(v.text).compare(decimalOf(w.text)), true
 	default:
 		return 0, false
 	}

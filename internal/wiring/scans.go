@@ -1,0 +1,43 @@
+package wiring
+
+import (
+	"context"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+	"github.com/aws/aws-sdk-go-v2/service/lambda/types"
+	"github.com/go-json-experiment/json"
+
+	"github.com/expunge-aws/expunge/internal/enqueue"
+	"github.com/expunge-aws/expunge/internal/failure"
+	"github.com/expunge-aws/expunge/internal/job"
+	"github.com/expunge-aws/expunge/internal/sdk"
+)
+
+// Scans asks the enqueue function to go on with a scan. Reconcile can read no
+// bucket itself.
+type Scans struct {
+	client *lambda.Client
+	limits sdk.Settings
+	name   string
+}
+
+// NewScans returns the scans of the enqueue function with the name.
+func NewScans(c sdk.Config, name string) *Scans {
+	return &Scans{client: lambda.NewFromConfig(c.Config), limits: c.Settings, name: name}
+}
+
+// Resume hands the scan over and does not wait for it.
+func (s *Scans) Resume(ctx context.Context, _ time.Time, id job.RunID) error {
+	payload, err := json.Marshal(enqueue.Resumption{RunID: id})
+	if err != nil {
+		return failure.Wrap(failure.Bug, "resume scan", err)
+	}
+	ctx, done := s.limits.Limit(ctx)
+	defer done()
+	_, err = s.client.Invoke(ctx, &lambda.InvokeInput{FunctionName: &s.name, InvocationType: types.InvocationTypeEvent, Payload: payload})
+	if err != nil {
+		return failure.New(failure.Network, "resume scan of run "+string(id), "the enqueue function could not be asked")
+	}
+	return nil
+}
