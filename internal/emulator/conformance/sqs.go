@@ -226,7 +226,10 @@ func (c *sqsSuite) raw(t *testing.T, operation string, body any) (messages int) 
 	if err := v4.NewSigner().SignHTTP(t.Context(), credentials, r, hex.EncodeToString(sum[:]), "sqs", home, time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	answer := must(http.DefaultClient.Do(r))(t)
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer answer.Body.Close()
 	var out struct{ Messages []json.RawMessage }
 	if err := json.NewDecoder(answer.Body).Decode(&out); err != nil || answer.StatusCode != http.StatusOK {

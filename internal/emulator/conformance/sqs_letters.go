@@ -190,7 +190,7 @@ func (c *sqsSuite) newestTask(t *testing.T, arn string) types.ListMessageMoveTas
 }
 
 func (c *sqsSuite) moveTask(t *testing.T) {
-	url, letters := c.withLetters(t, 1, map[string]string{"VisibilityTimeout": "0"})
+	url, letters := c.withLetters(t, 1, nil)
 	c.sendAll(t, url, "1", "2", "3", "4", "5")
 	c.bury(t, url, letters, 5)
 	c.moveAll(t, letters, types.ListMessageMoveTasksResultEntry{Status: aws.String("COMPLETED"), ApproximateNumberOfMessagesMoved: 5})

@@ -37,6 +37,7 @@ type bucket struct {
 	standard      rule // of new objects
 	objects       btree.Map[string, *object]
 	sequence      uint64 // of the newest version
+	effects       []Effect
 }
 
 // rule is a bucket's default retention; the zero value is none.

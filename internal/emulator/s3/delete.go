@@ -42,6 +42,9 @@ func (b *bucket) remove(r removal, now time.Time) (removed, *wire.Error) {
 	if r.version != "" {
 		return b.destroy(r, now)
 	}
+	if v := b.current(r.key); v != nil {
+		b.note(r.key, v, now, b.versioning != "")
+	}
 	if b.versioning == "" {
 		b.objects.Delete(r.key)
 		return removed{}, nil
@@ -63,6 +66,7 @@ func (b *bucket) destroy(r removal, now time.Time) (removed, *wire.Error) {
 	if v.locked(now, r.bypass) {
 		return removed{}, accessDenied("Access Denied because object protected by object lock.")
 	}
+	b.note(r.key, &v, now, false)
 	b.cut(r.key, o, at)
 	return removed{marker: v.marker, id: r.version}, nil
 }

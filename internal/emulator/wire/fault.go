@@ -26,6 +26,8 @@ type Fate struct {
 	Repeat bool
 	// Lost carries the call out and closes the connection without an answer.
 	Lost bool
+	// Then is called once the call was carried out and before its answer goes out.
+	Then func()
 	// Truncate, when positive, cuts the answer's body after that many bytes and
 	// closes the connection.
 	Truncate int
@@ -56,12 +58,15 @@ func (f Fate) Apply(clock Clock, w http.ResponseWriter, serve func(http.Response
 	if f.Repeat {
 		serve(httptest.NewRecorder())
 	}
-	if !f.Lost && f.Truncate <= 0 {
+	if !f.Lost && f.Truncate <= 0 && f.Then == nil {
 		serve(w)
 		return
 	}
 	kept := httptest.NewRecorder()
 	serve(kept)
+	if f.Then != nil {
+		f.Then()
+	}
 	if f.Lost {
 		panic(http.ErrAbortHandler) // net/http closes the connection and logs nothing
 	}
