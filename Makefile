@@ -24,7 +24,7 @@ help: ## print this list
 # go run turns every failure into status 1, so the program is built first.
 run: ## run the whole pipeline here, without AWS: DIR= POLICY= AS_OF= ENFORCE=1, each optional
 ##> make answers 2 for every failure; .bin/local, run directly, answers 0, 1, 2 or 3
-	@go build -o .bin/local ./internal/cmd/local
+	@go build -o .bin/local ./internal/cmd/local && mkdir -p .bin/functions && CGO_ENABLED=0 go build -o .bin/functions/ ./functions/...
 	@.bin/local $${DIR:+"-dir=$$DIR"} $${POLICY:+"-policy=$$POLICY"} $${AS_OF:+"-as-of=$$AS_OF"} \
 		$${ENFORCE:+"-enforce=$$ENFORCE"}; \
 	status=$$?; echo "exit status $$status"; exit $$status

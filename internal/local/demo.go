@@ -7,8 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
-	"runtime"
-	"sync/atomic"
+	"os"
 	"time"
 
 	"github.com/expunge-aws/expunge/internal/hold"
@@ -18,9 +17,6 @@ import (
 
 //go:embed demo/*.yaml
 var demoFiles embed.FS
-
-// DemoAsOf is the instant of the built-in run: a Monday, before the clocks change.
-func DemoAsOf() time.Time { return time.Date(2026, 3, 9, 2, 30, 0, 0, time.UTC) }
 
 // demoPolicies reads the built-in policies, in the order of their names.
 func demoPolicies() ([]policy.Policy, error) {
@@ -43,6 +39,18 @@ func demoPolicies() ([]policy.Policy, error) {
 	return all, nil
 }
 
+// writeDemoPolicies puts the built-in policy files where enqueue can read them.
+func writeDemoPolicies(folder string) error {
+	if err := os.RemoveAll(folder); err != nil {
+		return err
+	}
+	sub, err := fs.Sub(demoFiles, "demo")
+	if err != nil {
+		return err
+	}
+	return os.CopyFS(folder, sub)
+}
+
 // batch is a number of objects of one age under a prefix.
 type batch struct {
 	bucket, prefix, suffix string
@@ -57,13 +65,13 @@ const oneDay = 24 * time.Hour
 // their objects, and a neighbour whose name begins like theirs.
 func demoObjects() []batch {
 	return []batch{
-		{"edtech-uploads", "uploads/school-42/homework-", ".pdf", 18_240, 184_320, 45 * oneDay},
-		{"edtech-uploads", "uploads/school-42/term-", ".pdf", 21_760, 184_320, 12 * oneDay},
-		{"edtech-uploads", "uploads/school-4/essay-", ".pdf", 400, 92_160, 3 * oneDay},
-		{"b2b-exports", "exports/acme-eu/csv/export-", ".csv", 4_788, 1_048_576, 20 * oneDay},
-		{"b2b-exports", "exports/acme-eu/csv/case-2291/export-", ".csv", 12, 1_048_576, 20 * oneDay},
-		{"b2b-exports", "exports/acme-eu/csv/recent-", ".csv", 5_600, 1_048_576, 5 * oneDay},
-		{"digest-attachments", "digests/digest-week/digest-", ".html", 500, 24_576, 9 * oneDay},
+		{"edtech-uploads", "uploads/school-42/homework-", ".pdf", 18_240, 1_843, 45 * oneDay},
+		{"edtech-uploads", "uploads/school-42/term-", ".pdf", 21_760, 1_843, 12 * oneDay},
+		{"edtech-uploads", "uploads/school-4/essay-", ".pdf", 400, 921, 3 * oneDay},
+		{"b2b-exports", "exports/acme-eu/csv/export-", ".csv", 4_788, 2_048, 20 * oneDay},
+		{"b2b-exports", "exports/acme-eu/csv/case-2291/export-", ".csv", 12, 2_048, 20 * oneDay},
+		{"b2b-exports", "exports/acme-eu/csv/recent-", ".csv", 5_600, 2_048, 5 * oneDay},
+		{"digest-attachments", "digests/digest-week/digest-", ".html", 500, 245, 9 * oneDay},
 	}
 }
 
@@ -79,71 +87,70 @@ func (b batch) items(asOf time.Time) iter.Seq[job.Item] {
 	}
 }
 
-// Demo fills a world with the built-in tenants and everything that goes wrong
-// for them, and plays it until it is quiet.
-func Demo(ctx context.Context, w *World, say func(string)) error {
+// stage is where the built-in run is played: a World, or the embedded AWS.
+type stage interface {
+	props
+	acts
+}
+
+// props fills a stage.
+type props interface {
+	Seed(b batch) error
+	Deny(bucket, key string) error
+	Hold(ctx context.Context, h hold.Hold) error
+	// Duplicate makes the queue hand the next n messages out twice.
+	Duplicate(n int)
+}
+
+// acts moves a stage.
+type acts interface {
+	// KillAfterDelete lets a worker die right after the store has carried out its
+	// n-th delete call, before it could read the answer.
+	KillAfterDelete(n int64, say func(string))
+	Fire(ctx context.Context, policy string) (job.RunID, error)
+	// Stray puts a copy of a message of the run into the queue, with its body changed.
+	Stray(ctx context.Context, run job.RunID, change func([]byte) []byte) error
+	Drain(ctx context.Context) error
+}
+
+// Demo fills a stage with the built-in tenants and everything that goes wrong for
+// them, and plays it until it is quiet.
+func Demo(ctx context.Context, on stage, policies []policy.Policy, say func(string)) error {
 	for _, b := range demoObjects() {
 		say(fmt.Sprintf("seed: %6d objects, %d days old, under s3://%s/%s*", b.count, b.age/oneDay, b.bucket, b.prefix))
-		if err := w.Store.Load(b.bucket, b.items(w.Clock.Now())); err != nil {
+		if err := on.Seed(b); err != nil {
 			return err
 		}
 	}
-	if err := w.Store.DenyKey("digest-attachments", "digests/digest-week/digest-00137.html"); err != nil {
+	if err := on.Deny("digest-attachments", "digests/digest-week/digest-00137.html"); err != nil {
 		return err
 	}
 	say("trouble: the store will refuse one of the digests for good")
-	if _, err := w.Ledger.PlaceHold(ctx, hold.Hold{
+	if err := on.Hold(ctx, hold.Hold{
 		ID: "hold-2291", Tenant: "acme-eu", Scope: hold.Prefix, Value: "exports/acme-eu/csv/case-2291/",
-		Reason: "litigation", By: "counsel", PlacedAt: w.Clock.Now(),
+		Reason: "litigation", By: "counsel",
 	}); err != nil {
 		return err
 	}
 	say("trouble: a legal hold covers one case of acme-eu")
-	w.Queue.Duplicate(1)
+	on.Duplicate(1)
 	say("trouble: the queue will hand one message to two workers")
-	w.killAfterDelete(2, say)
-
-	scheduled := w.Clock.Now()
-	for _, p := range w.Policies {
-		receipt, err := w.Tick(ctx, p.Name, scheduled)
+	on.KillAfterDelete(2, say)
+	for _, p := range policies {
+		run, err := on.Fire(ctx, p.Name)
 		if err != nil {
 			return err
 		}
-		if p.Name == "digests" {
-			if err := w.misaddress(ctx, receipt.RunID); err != nil {
-				return err
-			}
-			say("trouble: a message names a policy version that nobody published")
+		if p.Name != "digests" {
+			continue
+		}
+		say("trouble: a message names a policy version that nobody published")
+		err = on.Stray(ctx, run, func(body []byte) []byte {
+			return bytes.Replace(body, fmt.Appendf(nil, `"policy_version":%d`, p.Version), []byte(`"policy_version":9`), 1)
+		})
+		if err != nil {
+			return err
 		}
 	}
-	return w.Drain(ctx)
-}
-
-// killAfterDelete lets the process die right after the store has carried out its
-// n-th delete call, before it could read the answer.
-func (w *World) killAfterDelete(n int64, say func(string)) {
-	var calls atomic.Int64
-	w.Store.Hook = func(op string, apply func() error) error {
-		err := apply()
-		if op == "delete" && calls.Add(1) == n {
-			say("trouble: a worker dies right after its delete, before it could read the answer")
-			runtime.Goexit()
-		}
-		return err
-	}
-}
-
-// misaddress puts a copy of a page's message into the queue that names version 9
-// of the policy.
-func (w *World) misaddress(ctx context.Context, id job.RunID) error {
-	run, err := w.Ledger.Run(ctx, id)
-	if err != nil {
-		return err
-	}
-	page := w.Ledger.AllPages(id)[0]
-	m := job.NewMessage(run, page)
-	m.Body = bytes.Replace(m.Body, fmt.Appendf(nil, `"policy_version":%d`, run.Version), []byte(`"policy_version":9`), 1)
-	m.ID = "stray"
-	_, err = w.Queue.Send(ctx, run.Mode, []job.Message{m})
-	return err
+	return on.Drain(ctx)
 }

@@ -46,21 +46,21 @@ func (w *World) Facts(ctx context.Context) (invariant.Facts, error) {
 			f.Waiting = append(f.Waiting, d.Body)
 		}
 	}
-	return f, w.readEvidence(ctx, f.Evidence)
+	return f, readEvidence(ctx, w.Evidence, f.Evidence)
 }
 
 // evidenceBatch is how many names of evidence are read at a time.
 const evidenceBatch = 1000
 
-func (w *World) readEvidence(ctx context.Context, into map[string][]byte) error {
+func readEvidence(ctx context.Context, kept Evidence, into map[string][]byte) error {
 	after := ""
 	for {
-		names, err := w.Evidence.List(ctx, "", after, evidenceBatch)
+		names, err := kept.List(ctx, "", after, evidenceBatch)
 		if err != nil || len(names) == 0 {
 			return err
 		}
 		for _, name := range names {
-			if into[name], err = w.Evidence.Get(ctx, name); err != nil {
+			if into[name], err = kept.Get(ctx, name); err != nil {
 				return err
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/expunge-aws/expunge/internal/audit"
 )
@@ -15,7 +16,7 @@ const progressEvery = 10
 type progress struct {
 	mu      sync.Mutex
 	w       io.Writer
-	clock   *Clock
+	now     func() time.Time // nil before there is a clock
 	pages   int
 	settled int
 }
@@ -28,8 +29,8 @@ func (p *progress) say(text string) {
 
 func (p *progress) line(text string) {
 	at := "            "
-	if p.clock != nil {
-		at = p.clock.Now().Format("15:04:05.000")
+	if p.now != nil {
+		at = p.now().UTC().Format("15:04:05.000")
 	}
 	fmt.Fprintf(p.w, "%s  %s\n", at, text)
 }

@@ -32,7 +32,9 @@ type Config struct {
 	Enforce   bool
 	// Folder is where run.json and the evidence go.
 	Folder string
-	Out    io.Writer
+	// Functions is the folder with the built functions.
+	Functions string
+	Out       io.Writer
 }
 
 // Run plays the built-in tenants or a directory, writes the report, and returns
@@ -50,16 +52,38 @@ func Run(ctx context.Context, c Config) (int, error) {
 	}
 }
 
+// runDemo plays the built-in tenants on the embedded AWS, with the functions as
+// processes of their own.
 func runDemo(ctx context.Context, c Config) (int, error) {
+	if !c.AsOf.IsZero() {
+		return ExitUsage, errors.New("AS_OF needs a directory: the built-in tenants are played on the machine's clock")
+	}
 	policies, err := demoPolicies()
 	if err != nil {
 		return exitBroken, err
 	}
-	asOf := DemoAsOf()
-	if !c.AsOf.IsZero() {
-		asOf = c.AsOf
+	files := filepath.Join(c.Folder, "policies")
+	if err := writeDemoPolicies(files); err != nil {
+		return exitBroken, err
 	}
-	return perform(ctx, c, Options{Region: policies[0].Region, AsOf: asOf, Policies: policies}, 0, Demo)
+	p := &progress{w: c.Out, now: time.Now}
+	cloud, err := OpenCloud(ctx, CloudOptions{
+		Region: policies[0].Region, Policies: policies, Functions: c.Functions, PolicyFiles: files, Audit: p,
+	})
+	if err != nil {
+		return exitBroken, err
+	}
+	defer cloud.Close()
+	started := time.Now().UTC()
+	if err := Demo(ctx, cloud, policies, p.say); err != nil {
+		return exitBroken, err
+	}
+	fmt.Fprintf(c.Out, "\nquiet after %v\n\n", time.Since(started).Round(time.Second))
+	facts, err := cloud.Facts(ctx)
+	if err != nil {
+		return exitBroken, err
+	}
+	return publish(c, facts, started.Truncate(time.Second), 0)
 }
 
 func runDirectory(ctx context.Context, c Config) (int, error) {
@@ -135,7 +159,7 @@ func perform(ctx context.Context, c Config, o Options, refused int, act func(con
 	if err != nil {
 		return exitBroken, err
 	}
-	p.clock = w.Clock
+	p.now = w.Clock.Now
 	started := w.Clock.Now()
 	if err := act(ctx, w, p.say); err != nil {
 		return exitBroken, err
@@ -145,8 +169,14 @@ func perform(ctx context.Context, c Config, o Options, refused int, act func(con
 	if err != nil {
 		return exitBroken, err
 	}
+	return publish(c, facts, started, refused)
+}
+
+// publish judges what was left behind, writes the report and the evidence, and
+// returns the exit status.
+func publish(c Config, facts invariant.Facts, asOf time.Time, refused int) (int, error) {
 	r := report.Build(report.Input{
-		AsOf: started, Runs: facts.Runs, Pages: facts.Pages, Letters: facts.Letters,
+		AsOf: asOf, Runs: facts.Runs, Pages: facts.Pages, Letters: facts.Letters,
 		Invariants: invariant.Check(facts), RefusedNames: refused,
 	})
 	data, err := r.JSON()

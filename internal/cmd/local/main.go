@@ -27,6 +27,7 @@ opened and never touched.
   -enforce        delete, in the run's own copy of the references; only with a
                   policy whose mode is enforce
   -out PATH       where run.json and the evidence go; .expunge by default
+  -functions PATH where the functions are built; .bin/functions by default
 
 Exit status:
   0  every invariant holds, and no run waits
@@ -68,6 +69,7 @@ func parse(args []string) (local.Config, error) {
 	flags.StringVar(&asOf, "as-of", "", "")
 	flags.BoolVar(&c.Enforce, "enforce", false, "")
 	flags.StringVar(&c.Folder, "out", ".expunge", "")
+	flags.StringVar(&c.Functions, "functions", ".bin/functions", "")
 	if err := flags.Parse(args); err != nil {
 		return c, err
 	}
