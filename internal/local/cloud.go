@@ -193,7 +193,7 @@ func (c *Cloud) deploy(o CloudOptions, env contract.Environment, endpoint string
 		}
 		err = c.lambda.Register(fakelambda.Function{
 			Name: f.name, Region: c.Region, Timeout: c.timeout(f.name), Concurrency: f.concurrency, Binary: []string{binary},
-			Env: variables(f.env, c.Region, endpoint),
+			Env: variables(f.name, f.env, c.Region, endpoint),
 		})
 		if err != nil {
 			return err
@@ -211,9 +211,11 @@ func (c *Cloud) timeout(name string) time.Duration {
 	return c.Settings.FunctionTimeout
 }
 
-func variables(env contract.Environment, region, endpoint string) []string {
+// variables is a function's environment. Its name is its access key, so that a
+// fault can tell who asks.
+func variables(function string, env contract.Environment, region, endpoint string) []string {
 	all := []string{
-		"AWS_REGION=" + region, "AWS_ENDPOINT_URL=" + endpoint, "AWS_ACCESS_KEY_ID=local", "AWS_SECRET_ACCESS_KEY=local",
+		"AWS_REGION=" + region, "AWS_ENDPOINT_URL=" + endpoint, "AWS_ACCESS_KEY_ID=" + function, "AWS_SECRET_ACCESS_KEY=local",
 		"AWS_EC2_METADATA_DISABLED=true",
 	}
 	for name, value := range env.Render() {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -183,18 +184,17 @@ func (c *Cloud) quiet(ctx context.Context) (bool, error) {
 			return false, nil
 		}
 	}
+	// Everything in the index of open work is overdue long before that instant.
+	open, err := c.Ledger.OverduePages(ctx, time.Now().Add(patience), nil, 1)
+	if err != nil || len(open) > 0 {
+		return false, err
+	}
 	for _, id := range c.runs {
 		run, pages, err := c.pages(ctx, id)
 		if err != nil {
 			return false, err
 		}
-		dead := false
-		for _, p := range pages {
-			if p.State.Open() {
-				return false, nil
-			}
-			dead = dead || p.State == job.Dead
-		}
+		dead := slices.ContainsFunc(pages, func(p job.Page) bool { return p.State == job.Dead })
 		if run.Open() && !dead {
 			return false, nil // reconcile still has to close it
 		}

@@ -25,8 +25,9 @@ const (
 
 // Config is what a person asked for.
 type Config struct {
-	// Dir and Policy name a directory and a policy file; both or none.
-	Dir, Policy string
+	// Dir or Bucket name a directory, or a bucket of AWS, and Policy the file to
+	// evaluate it by; without all three the built-in tenants are played.
+	Dir, Bucket, Policy string
 	// AsOf is the instant to evaluate at; zero means Now, or the built-in instant.
 	AsOf, Now time.Time
 	Enforce   bool
@@ -40,9 +41,22 @@ type Config struct {
 // Run plays the built-in tenants or a directory, writes the report, and returns
 // the exit status. An error explains a status that the report does not.
 func Run(ctx context.Context, c Config) (int, error) {
+	if c.Bucket == "" {
+		if err := ownEndpoints(); err != nil {
+			return ExitUsage, err
+		}
+	}
 	switch {
+	case c.Bucket != "" && c.Dir != "":
+		return ExitUsage, errors.New("BUCKET and DIR are both given: a run works on one of them")
+	case c.Bucket != "" && c.Enforce:
+		return ExitUsage, errors.New("ENFORCE=1 does not go with BUCKET: a real bucket is only ever reported on from here; the deployed pipeline is what deletes")
+	case c.Bucket != "" && c.Policy == "":
+		return ExitUsage, errors.New("POLICY is missing: BUCKET needs the policy file to evaluate it by")
+	case c.Bucket != "":
+		return runBucket(ctx, c)
 	case c.Dir == "" && (c.Policy != "" || c.Enforce):
-		return ExitUsage, errors.New("DIR is missing: POLICY and ENFORCE need a directory to work on")
+		return ExitUsage, errors.New("DIR or BUCKET is missing: POLICY and ENFORCE need something to work on")
 	case c.Dir != "" && c.Policy == "":
 		return ExitUsage, errors.New("POLICY is missing: DIR needs the policy file to evaluate it by")
 	case c.Dir == "":
@@ -86,18 +100,17 @@ func runDemo(ctx context.Context, c Config) (int, error) {
 	return publish(c, facts, started.Truncate(time.Second), 0)
 }
 
-func runDirectory(ctx context.Context, c Config) (int, error) {
+// readPolicy reads the policy file that was asked for.
+func readPolicy(c Config) (policy.Policy, error) {
 	data, err := os.ReadFile(c.Policy)
 	if err != nil {
-		return ExitUsage, fmt.Errorf("POLICY: %w", err)
+		return policy.Policy{}, fmt.Errorf("POLICY: %w", err)
 	}
-	p, err := policy.Parse(c.Policy, data)
-	if err != nil {
-		return ExitUsage, err
-	}
-	if c.Enforce && p.Mode != job.Enforce {
-		return ExitUsage, fmt.Errorf("%s: ENFORCE=1 needs a policy whose mode is enforce; this one is %s", c.Policy, p.Mode)
-	}
+	return policy.Parse(c.Policy, data)
+}
+
+// introduce says what the policy does, and returns the instant to evaluate it at.
+func introduce(c Config, p policy.Policy) time.Time {
 	asOf := c.AsOf
 	if asOf.IsZero() {
 		asOf = c.Now
@@ -106,6 +119,18 @@ func runDirectory(ctx context.Context, c Config) (int, error) {
 	for _, f := range policy.Lint(p, asOf) {
 		fmt.Fprintf(c.Out, "note: %s\n", f.Text)
 	}
+	return asOf
+}
+
+func runDirectory(ctx context.Context, c Config) (int, error) {
+	p, err := readPolicy(c)
+	if err != nil {
+		return ExitUsage, err
+	}
+	if c.Enforce && p.Mode != job.Enforce {
+		return ExitUsage, fmt.Errorf("%s: ENFORCE=1 needs a policy whose mode is enforce; this one is %s", c.Policy, p.Mode)
+	}
+	asOf := introduce(c, p)
 	dir, err := ReadDirectory(c.Dir, func(n int) { fmt.Fprintf(c.Out, "reading %s: %d files so far\n", quoted(c.Dir), n) })
 	if err != nil {
 		return ExitUsage, fmt.Errorf("DIR: %w", err)

@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -31,6 +32,11 @@ type Evidence interface {
 	List(ctx context.Context, prefix, after string, limit int) ([]string, error)
 }
 
+// Lister lists artifacts, and can do nothing else to them.
+type Lister interface {
+	List(ctx context.Context, q job.Query) (job.Listing, error)
+}
+
 // Options say what a world starts from.
 type Options struct {
 	Region   string
@@ -39,6 +45,9 @@ type Options struct {
 	Settings contract.Settings // the zero value means Production
 	// ReportOnly opens every run report-only, whatever its policy says.
 	ReportOnly bool
+	// Lister, when there is one, is read in place of the world's own store. Nothing
+	// can be deleted there, so it needs ReportOnly.
+	Lister Lister
 	// Evidence keeps plans and receipts; nil keeps them in memory.
 	Evidence Evidence
 	// Audit is told every event besides the world's own log; nil for nobody.
@@ -73,6 +82,9 @@ type World struct {
 
 // New wires a world.
 func New(o Options) (*World, error) {
+	if o.Lister != nil && !o.ReportOnly {
+		return nil, errors.New("local: what can only be listed can only be reported on")
+	}
 	if o.Settings == (contract.Settings{}) {
 		o.Settings = contract.Production()
 	}
@@ -106,9 +118,13 @@ func (w *World) wire(o Options) error {
 			return err
 		}
 	}
+	var listed Lister = w.Store
+	if o.Lister != nil {
+		listed = o.Lister
+	}
 	var err error
 	w.Enqueuer, err = enqueue.New(enqueue.Config{
-		Runs: w.Ledger, Pages: w.Ledger, Policies: w.Ledger, Lister: w.Store, Sender: w.Queue, Audit: sink,
+		Runs: w.Ledger, Pages: w.Ledger, Policies: w.Ledger, Lister: listed, Sender: w.Queue, Audit: sink,
 		Clock: w.Clock, Settings: o.Settings, Region: o.Region, Deployed: deployed, ReportOnly: o.ReportOnly, Code: codeVersion,
 	})
 	if err != nil {
@@ -120,8 +136,8 @@ func (w *World) wire(o Options) error {
 			Letters: w.Queue, Audit: sink, Clock: w.Clock, Settings: o.Settings, Region: o.Region, Mode: mode,
 			Code: codeVersion, NewOwner: w.owner, Jitter: w.jitter,
 		}
-		if mode == job.ReportOnly {
-			config.Artifacts = readOnly{w.Store}
+		if mode == job.ReportOnly || o.Lister != nil {
+			config.Artifacts = readOnly{listed}
 		}
 		if w.Workers[mode], err = worker.New(config); err != nil {
 			return err
@@ -135,11 +151,16 @@ func (w *World) wire(o Options) error {
 }
 
 // readOnly is the store as the report-only worker's role sees it.
-type readOnly struct{ *artifact.Memory }
+type readOnly struct{ Lister }
 
 // Delete can not happen: the report-only role has no such permission (S8).
 func (readOnly) Delete(context.Context, job.Deletion) ([]job.Answer, error) {
 	panic("local: a report-only worker asked to delete")
+}
+
+// Standing follows a delete, and may take a marker away: it can not happen either.
+func (readOnly) Standing(context.Context, string, []job.Item) ([]job.Standing, error) {
+	panic("local: a report-only worker asked what its deletes left")
 }
 
 // scans lets reconcile resume a scan in process.

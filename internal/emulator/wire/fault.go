@@ -11,6 +11,8 @@ import (
 // Call is what a fault hook is told about a request, before it is answered.
 type Call struct {
 	Service, Region, Operation string
+	// Caller is the access key that the request names: which process asks.
+	Caller string
 	// Resource is the path of the request: bucket and key, queue, function.
 	Resource string
 	Body     []byte

@@ -41,15 +41,27 @@ type Service interface {
 // Scope returns the region and the service of a request's credential scope, in
 // its header or, for a presigned request, in its query. Both are "" without one.
 func Scope(r *http.Request) (region, service string) {
-	credential := r.URL.Query().Get("X-Amz-Credential")
-	if _, rest, ok := strings.Cut(r.Header.Get("Authorization"), "Credential="); ok {
-		credential, _, _ = strings.Cut(rest, ",")
-	}
 	// The access key may hold slashes; date, region, service and aws4_request can not.
-	if parts := strings.Split(strings.TrimSpace(credential), "/"); len(parts) >= 5 {
+	if parts := credential(r); len(parts) >= 5 {
 		return parts[len(parts)-3], parts[len(parts)-2]
 	}
 	return "", ""
+}
+
+// Caller returns the access key of a request's credential, "" without one.
+func Caller(r *http.Request) string {
+	if parts := credential(r); len(parts) >= 5 {
+		return strings.Join(parts[:len(parts)-4], "/")
+	}
+	return ""
+}
+
+func credential(r *http.Request) []string {
+	text := r.URL.Query().Get("X-Amz-Credential")
+	if _, rest, ok := strings.Cut(r.Header.Get("Authorization"), "Credential="); ok {
+		text, _, _ = strings.Cut(rest, ",")
+	}
+	return strings.Split(strings.TrimSpace(text), "/")
 }
 
 // Error is an answer that AWS would give instead of a result.
