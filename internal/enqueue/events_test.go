@@ -63,6 +63,9 @@ func TestSamples(t *testing.T) {
 	}
 	s := schema(t, "request.schema.json")
 	for _, path := range paths {
+		if filepath.Base(path) == "resume.json" {
+			continue // reconcile's, and no caller's
+		}
 		payload, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)

@@ -191,6 +191,15 @@ func (m *Memory) Page(_ context.Context, run job.RunID, tenant string, id job.Pa
 	return p, nil
 }
 
+// Look returns a page, or failure.Absent, and the brakes in force, by one
+// consistent read.
+func (m *Memory) Look(ctx context.Context, run job.RunID, tenant string, id job.PageID) (job.Page, []job.Brake, error) {
+	p, err := m.Page(ctx, run, tenant, id)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return p, slices.Clone(m.brakes), err
+}
+
 // SwapPage writes the page if its row is still the one it was computed from.
 func (m *Memory) SwapPage(_ context.Context, next job.Page) error {
 	return m.write("page:"+string(next.State), func() error { return m.swapPage(next) })

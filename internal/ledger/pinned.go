@@ -12,7 +12,7 @@ import (
 type source interface {
 	Run(ctx context.Context, id job.RunID) (job.Run, error)
 	Policy(ctx context.Context, name string, version int) (policy.Policy, error)
-	Page(ctx context.Context, run job.RunID, tenant string, id job.PageID) (job.Page, error)
+	Look(ctx context.Context, run job.RunID, tenant string, id job.PageID) (job.Page, []job.Brake, error)
 	Brakes(ctx context.Context) ([]job.Brake, error)
 }
 

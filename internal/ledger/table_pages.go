@@ -36,12 +36,37 @@ func (t *Table) Page(ctx context.Context, run job.RunID, tenant string, id job.P
 	if err != nil {
 		return job.Page{}, err
 	}
+	return namedPage(op, row, run, tenant)
+}
+
+// namedPage reads a row that must be a page of the tenant in the run.
+func namedPage(op string, row item, run job.RunID, tenant string) (job.Page, error) {
 	if row != nil {
 		if p, err := readPage(row); err != nil || p.Run == run && p.Tenant == tenant {
 			return p, err
 		}
 	}
 	return job.Page{}, failure.New(failure.Absent, op, "no such page")
+}
+
+// Look returns a page, or failure.Absent, and the brakes in force, by one
+// consistent read.
+func (t *Table) Look(ctx context.Context, run job.RunID, tenant string, id job.PageID) (p job.Page, brakes []job.Brake, err error) {
+	op := "read page " + string(id)
+	rows, err := t.rows(ctx, op, []item{keyed(pagePK(id), rowPage, ""), keyed(brakesPK, rowBrakes, "")})
+	if err != nil {
+		return p, nil, err
+	}
+	var page item
+	for _, row := range rows {
+		if rest(row, attrSK, 0) != string(rowBrakes) {
+			page = row
+		} else if brakes, err = readBrakes(row); err != nil {
+			return p, nil, err
+		}
+	}
+	p, err = namedPage(op, page, run, tenant)
+	return p, brakes, err
 }
 
 // SwapPage writes the page if its row is still the one it was computed from.

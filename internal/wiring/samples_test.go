@@ -52,7 +52,7 @@ func sampleCases() map[string]sampleCase {
 	return map[string]sampleCase{
 		"enqueue/tick.json":                  {func(*region) {}, afterTick},
 		"enqueue/request.json":               {func(*region) {}, afterRequest},
-		"enqueue/from-reconcile/resume.json": {func(r *region) { r.die(r.sample("enqueue/tick.json")) }, afterTick},
+		"enqueue/resume.json": {func(r *region) { r.die(r.sample("enqueue/tick.json")) }, afterTick},
 		"worker/page.json":                   {(*region).tick, afterPage},
 		"worker/batch-with-poison.json":      {(*region).tick, afterPoison},
 		"worker/duplicate.json":              {beforeDuplicate, afterDuplicate},

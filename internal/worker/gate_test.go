@@ -213,12 +213,12 @@ func TestF13_AnOpenIntentRestsUnderABrake(t *testing.T) {
 // TestF13_ABrakeThatCanNotBeReadIsNoPermission, before the claim or the intent.
 func TestF13_ABrakeThatCanNotBeReadIsNoPermission(t *testing.T) {
 	w := newWorld(t, setup{keys: []string{"a"}})
-	w.on("brakes", failing(class(failure.Network)))
+	w.on("page", failing(class(failure.Network))) // the brakes come with the page
 	w.invoke()
 	if p := w.row(); p.Attempts != 0 || p.State != job.Sent || w.acked != 0 {
 		t.Errorf("%+v", p)
 	}
-	w.on("brakes", before(func() {}), failing(class(failure.Network)))
+	w.on("brakes", failing(class(failure.Network)))
 	w.clock.advance(w.config.Settings.Visibility())
 	w.invoke()
 	w.wantSent()

@@ -22,7 +22,7 @@ func TestAPageIsSettledAndItsEvidenceVerifies(t *testing.T) {
 	if p := w.row(); p.Counts[job.Deleted] != 2 || p.Bytes != 20 || p.Attempts != 1 || w.acked != 1 {
 		t.Errorf("%+v, %d acknowledged", p, w.acked)
 	}
-	steps := []string{"run", "page", "policy", "brakes", "page:claimed", "epoch", "holds", "list", "put:plan", "brakes", "intend", "delete", "put:receipt", "complete"}
+	steps := []string{"run", "page", "policy", "page:claimed", "epoch", "holds", "list", "put:plan", "brakes", "intend", "delete", "put:receipt", "complete"}
 	if !slices.Equal(w.calls, steps) {
 		t.Errorf("steps %v", w.calls)
 	}

@@ -79,7 +79,7 @@ func (w *Worker) read(ctx context.Context, x *delivery, c job.Command) (next, bo
 	if x.run, err = w.Records.Run(ctx, c.RunID); err != nil {
 		return w.unread(ctx, x, letter, job.ReasonUnknownRun, err), false
 	}
-	if x.page, err = w.Records.Page(ctx, c.RunID, c.TenantID, c.PageID); err != nil {
+	if x.page, x.brakes, err = w.Records.Look(ctx, c.RunID, c.TenantID, c.PageID); err != nil {
 		return w.unread(ctx, x, letter, job.ReasonUnknownPage, err), false
 	}
 	recorded := job.NewCommand(x.run, x.page)
@@ -125,8 +125,8 @@ func (w *Worker) admit(ctx context.Context, x *delivery) (next, bool) {
 	default:
 		return later(w.backoff(x.page.Tries()+1, err)), false
 	}
-	if braked, err := w.braked(ctx, x); braked || err != nil {
-		return w.park(ctx, x, err), false
+	if x.braked(x.brakes) {
+		return w.park(ctx, x), false
 	}
 	if now.Before(x.page.RetryAt) {
 		return w.until(x.page.RetryAt), false
@@ -137,24 +137,20 @@ func (w *Worker) admit(ctx context.Context, x *delivery) (next, bool) {
 	return next{}, true
 }
 
-// braked reads the brakes: before the claim, so that none costs an attempt (F13),
-// and again right before the intent.
-func (w *Worker) braked(ctx context.Context, x *delivery) (bool, error) {
-	brakes, err := w.Records.Brakes(ctx)
+// braked reports whether one of the brakes covers the page. They are read before
+// the claim, so that none costs an attempt (F13), and again right before the intent.
+func (x *delivery) braked(brakes []job.Brake) bool {
 	for _, b := range brakes {
 		if b.Covers(x.run.Policy, x.run.Version) {
-			return true, nil
+			return true
 		}
 	}
-	return false, err
+	return false
 }
 
 // park writes the page back to planned, after which the message may go: reconcile
 // sends the page again once the brake is released.
-func (w *Worker) park(ctx context.Context, x *delivery, err error) next {
-	if err != nil {
-		return w.giveBack(ctx, x, err)
-	}
+func (w *Worker) park(ctx context.Context, x *delivery) next {
 	parked, err := x.page.Park(x.owner, w.Clock.Now())
 	if err == nil {
 		err = w.commit(ctx, x, parked, func() error { return w.Writes.SwapPage(ctx, parked) })
@@ -188,7 +184,7 @@ func (w *Worker) commit(ctx context.Context, x *delivery, next job.Page, write f
 		x.page = next
 		return nil
 	}
-	stored, rerr := w.Records.Page(ctx, x.run.ID, x.page.Tenant, x.page.ID)
+	stored, _, rerr := w.Records.Look(ctx, x.run.ID, x.page.Tenant, x.page.ID)
 	if rerr != nil {
 		return err
 	}

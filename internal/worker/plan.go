@@ -181,8 +181,12 @@ const (
 // intend commits the plan as the page's intent, under the epoch the plan was
 // made with and never a fresher one (F2, F3).
 func (w *Worker) intend(ctx context.Context, x *delivery, hash string, plan receipt.Document) (next, decided) {
-	if braked, err := w.braked(ctx, x); braked || err != nil {
-		return w.park(ctx, x, err), pageLost
+	brakes, err := w.Records.Brakes(ctx)
+	if err != nil {
+		return w.giveBack(ctx, x, err), pageLost
+	}
+	if x.braked(brakes) {
+		return w.park(ctx, x), pageLost
 	}
 	before := x.page
 	intended, err := x.page.Intend(hash, plan.Header.HoldEpoch, plan.Deletes(), len(plan.Lines), w.Settings.RequestLifetime)

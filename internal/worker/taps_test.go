@@ -13,7 +13,7 @@ import (
 // taps stands between the worker and its fakes. It logs every call by name and
 // lets a test stand in for it:
 //
-//	run policy page brakes epoch holds            reads of the ledger
+//	run policy page brakes epoch holds            reads of the ledger; page brings the brakes
 //	page:<state> page:lettered intend complete    writes of it
 //	list delete standing                          the store
 //	put:plan put:receipt get:plan get:receipt     evidence
@@ -70,8 +70,12 @@ func (t taps) Policy(ctx context.Context, name string, version int) (policy.Poli
 	return read(t.w, "policy", func() (policy.Policy, error) { return t.w.ledger.Policy(ctx, name, version) })
 }
 
-func (t taps) Page(ctx context.Context, run job.RunID, tenant string, id job.PageID) (job.Page, error) {
-	return read(t.w, "page", func() (job.Page, error) { return t.w.ledger.Page(ctx, run, tenant, id) })
+func (t taps) Look(ctx context.Context, run job.RunID, tenant string, id job.PageID) (p job.Page, brakes []job.Brake, err error) {
+	err = t.w.call("page", func() (err error) {
+		p, brakes, err = t.w.ledger.Look(ctx, run, tenant, id)
+		return err
+	})
+	return p, brakes, err
 }
 
 func (t taps) Brakes(ctx context.Context) ([]job.Brake, error) {

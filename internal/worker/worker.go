@@ -40,7 +40,8 @@ import (
 type records interface {
 	Run(ctx context.Context, id job.RunID) (job.Run, error)
 	Policy(ctx context.Context, name string, version int) (policy.Policy, error)
-	Page(ctx context.Context, run job.RunID, tenant string, id job.PageID) (job.Page, error)
+	// Look reads a page, and the brakes with it.
+	Look(ctx context.Context, run job.RunID, tenant string, id job.PageID) (job.Page, []job.Brake, error)
 	Brakes(ctx context.Context) ([]job.Brake, error)
 }
 
@@ -206,6 +207,7 @@ type delivery struct {
 	job.Delivery
 	run      job.Run
 	page     job.Page
+	brakes   []job.Brake // as they were when the page was read
 	policy   policy.Policy
 	owner    string // the claim's own name; "" while the page is not claimed
 	deadline time.Time

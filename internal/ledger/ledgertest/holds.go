@@ -228,6 +228,14 @@ func wantBrakes(t *testing.T, l Ledger, want ...job.Brake) {
 	t.Helper()
 	got, err := l.Brakes(t.Context())
 	ok(t, err)
+	wantSameBrakes(t, got, want)
+	_, got, err = l.Look(t.Context(), "no such run", tenant, "no such page")
+	wantClass(t, err, failure.Absent)
+	wantSameBrakes(t, got, want)
+}
+
+func wantSameBrakes(t *testing.T, got, want []job.Brake) {
+	t.Helper()
 	order := func(a, b job.Brake) int {
 		if c := strings.Compare(a.Policy, b.Policy); c != 0 {
 			return c

@@ -59,6 +59,7 @@ type RunIndex interface {
 // Pages reads pages, strongly consistent.
 type Pages interface {
 	Page(ctx context.Context, run job.RunID, tenant string, id job.PageID) (job.Page, error)
+	Look(ctx context.Context, run job.RunID, tenant string, id job.PageID) (job.Page, []job.Brake, error)
 	Tenants(ctx context.Context, run job.RunID) ([]string, error)
 	Pages(ctx context.Context, run job.RunID, tenant string, after *job.Page, limit int) ([]job.Page, error)
 }
@@ -235,11 +236,16 @@ func wantPage(t *testing.T, l Ledger, want job.Page) {
 	got, err := l.Page(t.Context(), want.Run, want.Tenant, want.ID)
 	ok(t, err)
 	wantSame(t, got, want)
+	got, _, err = l.Look(t.Context(), want.Run, want.Tenant, want.ID)
+	ok(t, err)
+	wantSame(t, got, want)
 }
 
 func wantNoPage(t *testing.T, l Ledger, p job.Page) {
 	t.Helper()
 	_, err := l.Page(t.Context(), p.Run, p.Tenant, p.ID)
+	wantClass(t, err, failure.Absent)
+	_, _, err = l.Look(t.Context(), p.Run, p.Tenant, p.ID)
 	wantClass(t, err, failure.Absent)
 }
 
