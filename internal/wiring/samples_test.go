@@ -191,7 +191,7 @@ func beforeDuplicate(r *region) {
 // afterDuplicate: the second copy is noticed by one look at the ledger:
 // nothing is written and S3 is not asked.
 func afterDuplicate(t *testing.T, r *region) {
-	wantEqual(t, "calls", r.count(), map[string]int{"dynamodb GetItem": 1})
+	wantEqual(t, "calls", r.count(), map[string]int{"dynamodb BatchGetItem": 1})
 	wantEqual(t, "outcomes", r.outcomes(tickRun()), map[string]int{"deleted": 3})
 	if text := r.log.take(); !strings.Contains(text, "cleanup_duplicate_observed") {
 		t.Errorf("nobody said so:\n%s", text)

@@ -95,7 +95,7 @@ func succeeded(answer []byte, batch []Message) []Message {
 		known[m.ID] = true
 	}
 	for _, id := range failed {
-		if !known[id] {
+		if !known[id] { // which an empty one never is
 			return nil
 		}
 		waiting[id] = true
@@ -128,7 +128,7 @@ func failures(answer []byte) (ids []string, readable bool) {
 	}
 	for _, entry := range entries {
 		var id *string
-		if json.Unmarshal(entry["itemIdentifier"], &id) != nil || id == nil || *id == "" {
+		if json.Unmarshal(entry["itemIdentifier"], &id) != nil || id == nil {
 			return nil, false // an absent name is no JSON either
 		}
 		ids = append(ids, *id)

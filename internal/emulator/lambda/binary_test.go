@@ -20,13 +20,12 @@ import (
 	"github.com/expunge-aws/expunge/internal/emulator/wire"
 )
 
+// folder is where TestMain lets the tests build.
+var folder string
+
 // build builds the function of testdata once for all tests.
 var build = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "expunge-lambda-*")
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "bootstrap")
+	path := filepath.Join(folder, "bootstrap")
 	out, err := exec.Command("go", "build", "-o", path, "./testdata/function").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%w: %s", err, out)
@@ -35,10 +34,13 @@ var build = sync.OnceValues(func() (string, error) {
 })
 
 func TestMain(m *testing.M) {
-	code := m.Run()
-	if path, err := build(); err == nil {
-		_ = os.RemoveAll(filepath.Dir(path)) // it is a temporary folder
+	dir, err := os.MkdirTemp("", "expunge-lambda-*")
+	if err != nil {
+		panic(err)
 	}
+	folder = dir
+	code := m.Run()
+	_ = os.RemoveAll(dir) // it is a temporary folder
 	os.Exit(code)
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -104,6 +105,48 @@ func TestThrottledToDeath(t *testing.T) {
 	}
 	if got := s.Metrics(region, "f"); got.Throttles != 3 || got.Invocations != 3 {
 		t.Fatalf("got %+v", got)
+	}
+}
+
+// SQ-08: a throttled batch is tried again until the queue shows its messages
+// again, and not after: the copy that has become stale is never handed over.
+func TestThrottledBatchIsDropped(t *testing.T) {
+	clock := newWatched()
+	s := newService(t, clock)
+	source := newMemory(clock.Manual, 30*time.Second)
+	source.limit = 1
+	entered := make(chan struct{})
+	var mu sync.Mutex
+	seen := ""
+	register(t, s, lambda.Function{Name: "f", Concurrency: 1, Timeout: 30 * time.Second,
+		Handler: func(ctx context.Context, payload []byte) ([]byte, error) {
+			if string(payload) == "{}" { // has the only place until its timeout
+				close(entered)
+				<-ctx.Done()
+				return nil, nil
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			seen += string(payload)
+			return nil, nil
+		}})
+	go func() { _, _ = s.Invoke(context.Background(), region, "f", nil) }()
+	<-entered
+	source.send("stale", "body")
+	mapQueue(t, s, source, nil)
+	for _, pause := range []time.Duration{1, 2, 4, 8} {
+		clock.awaits(t, pause*time.Second)
+		clock.Advance(pause * time.Second)
+	}
+	until(t, clock.Manual, 0, func() bool { return s.Metrics(region, "f").Throttles == 5 })
+	clock.Advance(15 * time.Second)
+	until(t, clock.Manual, time.Second, func() bool { _, _, dead := source.state(); return len(dead) == 1 })
+	source.send("fresh", "body")
+	until(t, clock.Manual, time.Second, func() bool { _, deleted, _ := source.state(); return len(deleted) == 1 })
+	mu.Lock()
+	defer mu.Unlock()
+	if strings.Contains(seen, `"stale"`) || !strings.Contains(seen, `"fresh"`) {
+		t.Fatalf("the function saw %s", seen)
 	}
 }
 

@@ -64,6 +64,7 @@ func TestCron(t *testing.T) {
 		"cron(0 0 ? * 6L *)":             "2026-02-27T00:00 2026-03-27T00:00",                  // the last Friday
 		"cron(0 0 ? * fril *)":           "refused",                                            // no such letter
 		"cron(0 0 ? * FRIL *)":           "2026-02-27T00:00 2026-03-27T00:00",                  //
+		"cron(0 0 ? 7 6L 2026)":          "2026-07-31T00:00 none",                              // the last day is the last Friday
 		"cron(0 0 ? * 3#2 *)":            "2026-02-10T00:00 2026-03-10T00:00",                  // the second Tuesday
 		"cron(0 0 ? * MON#5 *)":          "2026-03-30T00:00 2026-06-29T00:00",                  // months without a fifth are left out
 		"cron(0 18 ? * MON-FRI *)":       "2026-01-30T18:00 2026-02-02T18:00",                  //

@@ -299,6 +299,28 @@ func TestActionAfterCompletion(t *testing.T) {
 	w.wantSchedules("kept")
 }
 
+// The last occurrence may arrive before an earlier one that is tried again.
+func TestActionAwaitsRetries(t *testing.T) {
+	w := newWorld(t)
+	w.answer = func(input string) error {
+		if input == `"2026-03-07T00:00:00Z"` {
+			return errors.New("busy")
+		}
+		return nil
+	}
+	w.create("minutes", "rate(1 minute)", func(in *sdk.CreateScheduleInput) {
+		in.ActionAfterCompletion = types.ActionAfterCompletionDelete
+		in.EndDate = aws.Time(start.Add(90 * time.Second))
+	})
+	w.clock.Advance(90 * time.Second)
+	w.scheduler.Tick(t.Context(), w.clock.Now())
+	w.wantSchedules("minutes")
+	w.answer = nil
+	w.clock.Advance(time.Hour)
+	w.scheduler.Tick(t.Context(), w.clock.Now())
+	w.wantSchedules()
+}
+
 func (w *world) wantSchedules(want ...string) {
 	w.t.Helper()
 	out, err := w.client.ListSchedules(w.t.Context(), &sdk.ListSchedulesInput{})
