@@ -86,7 +86,7 @@ func TestDemoOnTheEmbeddedAWS(t *testing.T) {
 	}
 	c := openCloud(t, files)
 	var told strings.Builder
-	if err := Demo(t.Context(), c, policies, func(s string) { told.WriteString(s + "\n") }); err != nil {
+	if err := Demo(t.Context(), stage{c, c}, policies, func(s string) { told.WriteString(s + "\n") }); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(told.String(), "SIGKILL to the worker right after its delete") {

@@ -88,7 +88,7 @@ func (b batch) items(asOf time.Time) iter.Seq[job.Item] {
 }
 
 // stage is where the built-in run is played: a World, or the embedded AWS.
-type stage interface {
+type stage struct {
 	props
 	acts
 }

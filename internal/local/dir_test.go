@@ -197,7 +197,7 @@ func TestDemoInMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	var told strings.Builder
-	if err := Demo(t.Context(), w, policies, func(s string) { told.WriteString(s + "\n") }); err != nil {
+	if err := Demo(t.Context(), stage{w, w}, policies, func(s string) { told.WriteString(s + "\n") }); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(told.String(), "a worker dies right after its delete") || w.Crashes != 1 {

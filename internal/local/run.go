@@ -89,7 +89,7 @@ func runDemo(ctx context.Context, c Config) (int, error) {
 	}
 	defer cloud.Close()
 	started := time.Now().UTC()
-	if err := Demo(ctx, cloud, policies, p.say); err != nil {
+	if err := Demo(ctx, stage{cloud, cloud}, policies, p.say); err != nil {
 		return exitBroken, err
 	}
 	fmt.Fprintf(c.Out, "\nquiet after %v\n\n", time.Since(started).Round(time.Second))
