@@ -9,11 +9,13 @@ LINTER := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 # What the user gives is taken literally (value: make does not expand a $ in it) and reaches the
 # recipe through the environment: a blank, a quote or a $( ) in a path stays part of the path.
-override DIR     := $(value DIR)
-override POLICY  := $(value POLICY)
-override AS_OF   := $(value AS_OF)
-override ENFORCE := $(value ENFORCE)
-export DIR POLICY AS_OF ENFORCE
+override DIR      := $(value DIR)
+override BUCKET   := $(value BUCKET)
+override POLICY   := $(value POLICY)
+override AS_OF    := $(value AS_OF)
+override ENFORCE  := $(value ENFORCE)
+override ENDPOINT := $(value ENDPOINT)
+export DIR BUCKET POLICY AS_OF ENFORCE ENDPOINT
 
 .PHONY: help run test lint golden bench map
 
@@ -23,9 +25,10 @@ help: ## print this list
 
 # go run turns every failure into status 1, so the program is built first.
 run: ## run the whole pipeline here, without AWS: DIR= POLICY= AS_OF= ENFORCE=1, each optional
+##> BUCKET=name POLICY=file reads a real bucket with your AWS credentials and only reports
 ##> make answers 2 for every failure; .bin/local, run directly, answers 0, 1, 2 or 3
 	@go build -o .bin/local ./internal/cmd/local && mkdir -p .bin/functions && CGO_ENABLED=0 go build -o .bin/functions/ ./functions/...
-	@.bin/local $${DIR:+"-dir=$$DIR"} $${POLICY:+"-policy=$$POLICY"} $${AS_OF:+"-as-of=$$AS_OF"} \
+	@.bin/local $${DIR:+"-dir=$$DIR"} $${BUCKET:+"-bucket=$$BUCKET"} $${POLICY:+"-policy=$$POLICY"} $${AS_OF:+"-as-of=$$AS_OF"} \
 		$${ENFORCE:+"-enforce=$$ENFORCE"}; \
 	status=$$?; echo "exit status $$status"; exit $$status
 
@@ -44,6 +47,17 @@ golden: ## rewrite the golden files: review the diff before it goes into a commi
 		| sed -e 's|/[^/]*$$||' -e 's|^|./|' | sort -u); \
 	if [ -z "$$dirs" ]; then echo "no package has golden files"; exit 0; fi; \
 	set -x; go test -count=1 $$dirs -args -update
+
+# The region of the samples is test code, so the program that holds it is a test.
+override EVENT := $(value EVENT)
+export EVENT
+.PHONY: invoke
+
+invoke: ## hand an event to its handler, here, without AWS: EVENT=events/worker/page.json
+	@[ -n "$$EVENT" ] || { echo "usage: make invoke EVENT=events/<step>/<case>.json"; exit 2; }
+	@go test -c -o .bin/invoke ./internal/wiring
+	@case "$$EVENT" in /*) event=$$EVENT ;; *) event=$$PWD/$$EVENT ;; esac; \
+	cd internal/wiring && exec ../../.bin/invoke -test.run '^TestInvoke$$' -event "$$event"
 
 bench: ## run the benchmarks, and no test
 	go test -run '^$$' -bench . -benchmem ./...

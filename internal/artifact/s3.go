@@ -28,16 +28,36 @@ import (
 // s3:GetBucketVersioning, s3:ListBucketVersions and, to take a wrong marker away,
 // s3:DeleteObjectVersion.
 type S3 struct {
+	S3Lister
 	client *s3.Client
-	limits sdk.Settings
 	now    func() time.Time
-	payer  types.RequestPayer
 
 	mu        sync.Mutex
 	versioned map[string]bool // buckets that keep versions: none ever stops to
 }
 
 var _ Store = (*S3)(nil)
+
+// ListClient is what listing asks of an S3 client. It names no call that could
+// change anything, so that whoever holds an S3Lister can be shown to hold no way
+// to delete.
+type ListClient interface {
+	ListObjectsV2(ctx context.Context, in *s3.ListObjectsV2Input, options ...func(*s3.Options)) (*s3.ListObjectsV2Output, error)
+	ListObjectVersions(ctx context.Context, in *s3.ListObjectVersionsInput, options ...func(*s3.Options)) (*s3.ListObjectVersionsOutput, error)
+}
+
+// S3Lister is the part of S3 that lists, for callers that must not be able to do
+// more.
+type S3Lister struct {
+	lists  ListClient
+	limits sdk.Settings
+	payer  types.RequestPayer
+}
+
+// NewS3Lister returns a lister that asks the client, within the limits.
+func NewS3Lister(client ListClient, limits sdk.Settings) *S3Lister {
+	return &S3Lister{lists: client, limits: limits}
+}
 
 // S3Options are what S3 is told besides where it is. The zero value will do.
 type S3Options struct {
@@ -50,7 +70,8 @@ type S3Options struct {
 
 // NewS3 returns a store on the configuration.
 func NewS3(config sdk.Config, options S3Options) *S3 {
-	s := &S3{limits: config.Settings, now: options.Now, versioned: map[string]bool{}}
+	s := &S3{now: options.Now, versioned: map[string]bool{}}
+	s.limits = config.Settings
 	if s.now == nil {
 		s.now = time.Now
 	}
@@ -60,6 +81,7 @@ func NewS3(config sdk.Config, options S3Options) *S3 {
 	s.client = s3.NewFromConfig(config.Config, func(o *s3.Options) {
 		o.UsePathStyle = config.BaseEndpoint != nil // an endpoint of one's own has no host name for each bucket
 	})
+	s.lists = s.client
 	return s
 }
 
@@ -71,8 +93,8 @@ func given(s string) *string {
 	return &s
 }
 
-// List implements Store.
-func (s *S3) List(ctx context.Context, q job.Query) (job.Listing, error) {
+// List lists as Store says.
+func (s *S3Lister) List(ctx context.Context, q job.Query) (job.Listing, error) {
 	if err := over(ctx, opList); err != nil {
 		return job.Listing{}, err
 	}
@@ -112,8 +134,8 @@ func (s *S3) List(ctx context.Context, q job.Query) (job.Listing, error) {
 }
 
 // objects asks for one page of current objects.
-func (s *S3) objects(ctx context.Context, q job.Query, at place) ([]job.Item, place, error) {
-	out, err := s.client.ListObjectsV2(ctx, &s3.ListObjectsV2Input{
+func (s *S3Lister) objects(ctx context.Context, q job.Query, at place) ([]job.Item, place, error) {
+	out, err := s.lists.ListObjectsV2(ctx, &s3.ListObjectsV2Input{
 		Bucket: &q.Bucket, Prefix: given(q.Prefix), StartAfter: given(q.After), ContinuationToken: given(at.mark),
 		EncodingType: types.EncodingTypeUrl, RequestPayer: s.payer,
 	}, func(o *s3.Options) { o.APIOptions = append(o.APIOptions, wholeBody(nil)) })

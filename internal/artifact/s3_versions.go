@@ -46,7 +46,7 @@ func (l historyLine) item() job.Item {
 }
 
 // versions asks for one page of versions and markers.
-func (s *S3) versions(ctx context.Context, q job.Query, at place) ([]job.Item, place, error) {
+func (s *S3Lister) versions(ctx context.Context, q job.Query, at place) ([]job.Item, place, error) {
 	if at == (place{}) {
 		at.mark = q.After
 	}
@@ -54,9 +54,9 @@ func (s *S3) versions(ctx context.Context, q job.Query, at place) ([]job.Item, p
 }
 
 // history asks for the versions after a place, the newest of a key first.
-func (s *S3) history(ctx context.Context, op, bucket, prefix string, at place) ([]job.Item, place, error) {
+func (s *S3Lister) history(ctx context.Context, op, bucket, prefix string, at place) ([]job.Item, place, error) {
 	var body []byte
-	_, err := s.client.ListObjectVersions(ctx, &s3.ListObjectVersionsInput{
+	_, err := s.lists.ListObjectVersions(ctx, &s3.ListObjectVersionsInput{
 		Bucket: &bucket, Prefix: given(prefix), KeyMarker: given(at.mark), VersionIdMarker: given(at.version),
 		EncodingType: types.EncodingTypeUrl, RequestPayer: s.payer,
 	}, func(o *s3.Options) { o.APIOptions = append(o.APIOptions, wholeBody(&body)) })

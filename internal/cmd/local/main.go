@@ -21,7 +21,12 @@ for them. With -dir and -policy it reads your own files as a bucket: relative
 paths are the keys, modification times are LastModified. Your files are never
 opened and never touched.
 
+With -bucket and -policy it lists a bucket of AWS with your own credentials and
+reports what the policy would delete. It has no way to delete there.
+
   -dir PATH       a directory to evaluate
+  -bucket NAME    a bucket to evaluate, report-only: in the region of your AWS
+                  configuration, or the policy's when that names none
   -policy FILE    the policy to evaluate it by
   -as-of TIME     the instant to evaluate at, RFC 3339; now by default
   -enforce        delete, in the run's own copy of the references; only with a
@@ -65,6 +70,7 @@ func parse(args []string) (local.Config, error) {
 	flags := flag.NewFlagSet("local", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	flags.StringVar(&c.Dir, "dir", "", "")
+	flags.StringVar(&c.Bucket, "bucket", "", "")
 	flags.StringVar(&c.Policy, "policy", "", "")
 	flags.StringVar(&asOf, "as-of", "", "")
 	flags.BoolVar(&c.Enforce, "enforce", false, "")

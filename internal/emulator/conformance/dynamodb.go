@@ -16,7 +16,12 @@ import (
 func DynamoDB(t *testing.T, target Target) {
 	c := &dynamoSuite{Client: target.DynamoDBClient(home), abroad: target.DynamoDBClient(other)}
 	c.table = c.newTable(t, types.ScalarAttributeTypeS)
-	run(t, target, c, slices.Concat(dynamoWrites(), dynamoUpdates(), dynamoExpressions(), dynamoTransactions(), dynamoQueries(), dynamoLedger()))
+	run(t, target, c, dynamoChecks())
+}
+
+// dynamoChecks are the checks in their order.
+func dynamoChecks() []check[*dynamoSuite] {
+	return slices.Concat(dynamoWrites(), dynamoUpdates(), dynamoExpressions(), dynamoTransactions(), dynamoQueries(), dynamoLedger())
 }
 
 // dynamoSuite is a client in the home region with what the checks share. A table

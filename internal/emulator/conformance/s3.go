@@ -22,7 +22,12 @@ func S3(t *testing.T, target Target) {
 		target.Config.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenSupported
 	}
 	c := &s3Suite{Client: target.S3Client(home), abroad: target.S3Client(other), target: target}
-	run(t, target, c, slices.Concat(s3Listing(), s3Keys(), s3Deleting(), s3Objects(), s3Versions(), s3Locks(), s3Digests()))
+	run(t, target, c, s3Checks())
+}
+
+// s3Checks are the checks in their order.
+func s3Checks() []check[*s3Suite] {
+	return slices.Concat(s3Listing(), s3Keys(), s3Deleting(), s3Objects(), s3Versions(), s3Locks(), s3Digests())
 }
 
 // s3Suite is a client in the home region with what the checks share.

@@ -22,7 +22,12 @@ import (
 // SQS checks what Expunge needs of SQS. Its checks run at the same time where a
 // parallel test may, for many of them wait for a second or two.
 func SQS(t *testing.T, target Target) {
-	run(t, target, newSQSSuite(target), slices.Concat(sqsSending(), sqsReceiving(), sqsPolling(), sqsDeleting(), sqsQueues(), sqsLetters(), sqsRedrive()))
+	run(t, target, newSQSSuite(target), sqsChecks())
+}
+
+// sqsChecks are the checks in their order, without those over time.
+func sqsChecks() []check[*sqsSuite] {
+	return slices.Concat(sqsSending(), sqsReceiving(), sqsPolling(), sqsDeleting(), sqsQueues(), sqsLetters(), sqsRedrive())
 }
 
 // SQSOverTime checks what only time shows, a few minutes of it in all. wait lets time

@@ -21,7 +21,7 @@ func sqsReceiving() []check[*sqsSuite] {
 	return []check[*sqsSuite]{
 		sqsCheck("system attributes: ReceiveCount, Sent/FirstReceive timestamps, SenderId", (*sqsSuite).systemAttributes),
 		sqsCheck("visibility: hidden, then back after timeout; counts move", func(c *sqsSuite, t *testing.T) {
-			url := c.queue(t, oneSecond())
+			url := c.queue(t, map[string]string{"VisibilityTimeout": "2"}) // time enough to look twice
 			c.send(t, url, "b")
 			c.one(t, url, "sent")
 			c.none(t, url, "in flight")
@@ -129,7 +129,7 @@ func (c *sqsSuite) visibilityBatch(t *testing.T) {
 
 func (c *sqsSuite) manyReceivers(t *testing.T) {
 	const n = 1000
-	url, ctx := c.queue(t, map[string]string{"VisibilityTimeout": "60"}), t.Context()
+	url, ctx := c.queue(t, map[string]string{"VisibilityTimeout": "600"}), t.Context() // a slow target gets no message twice
 	bodies := make([]string, n)
 	for i := range bodies {
 		bodies[i] = strconv.Itoa(i)
