@@ -17,11 +17,11 @@ override ENFORCE  := $(value ENFORCE)
 override ENDPOINT := $(value ENDPOINT)
 export DIR BUCKET POLICY AS_OF ENFORCE ENDPOINT
 
-.PHONY: help run test lint golden bench map
+.PHONY: help run test lint golden bench conformance map
 
 help: ## print this list
-	@awk 'BEGIN { FS = ":.*## " } /^[a-z][a-z-]*:.*## / { printf "  %-8s %s\n", $$1, $$2 } \
-		/^##> / { printf "  %-8s %s\n", "", substr($$0, 5) }' $(firstword $(MAKEFILE_LIST))
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z][a-z-]*:.*## / { printf "  %-11s %s\n", $$1, $$2 } \
+		/^##> / { printf "  %-11s %s\n", "", substr($$0, 5) }' $(firstword $(MAKEFILE_LIST))
 
 # go run turns every failure into status 1, so the program is built first.
 run: ## run the whole pipeline here, without AWS: DIR= POLICY= AS_OF= ENFORCE=1, each optional
@@ -61,6 +61,10 @@ invoke: ## hand an event to its handler, here, without AWS: EVENT=events/worker/
 
 bench: ## run the benchmarks, and no test
 	go test -run '^$$' -bench . -benchmem ./...
+
+conformance: ## check what we take for AWS's behaviour, at ENDPOINT=URL, or ENDPOINT=aws with your own credentials
+	@[ -n "$$ENDPOINT" ] || { echo "ENDPOINT is missing: give aws, or a URL such as http://127.0.0.1:5000"; exit 2; }
+	EXPUNGE_ENDPOINT="$$ENDPOINT" go test -v -count=1 -timeout 30m -run '^TestEndpoint$$' ./internal/emulator/conformance
 
 map: ## print each package and the sentence it says of itself
 	@go list -f '{{.ImportPath}} {{.Doc}}' ./...

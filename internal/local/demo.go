@@ -39,7 +39,8 @@ func demoPolicies() ([]policy.Policy, error) {
 	return all, nil
 }
 
-// writeDemoPolicies puts the built-in policy files where enqueue can read them.
+// writeDemoPolicies puts the built-in policy files where enqueue can read them, in
+// place of those of the run before.
 func writeDemoPolicies(folder string) error {
 	if err := os.RemoveAll(folder); err != nil {
 		return err

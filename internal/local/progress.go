@@ -9,8 +9,10 @@ import (
 	"github.com/expunge-aws/expunge/internal/audit"
 )
 
-// progressEvery is how many settled pages make a line.
-const progressEvery = 10
+// progressStep is how many more settled pages make the next line: at least ten,
+// and a tenth of those so far, so that a large run has a hundred lines and not ten
+// thousand.
+func progressStep(pages int) int { return max(10, pages/10) }
 
 // progress tells a person what happens while it happens, line by line.
 type progress struct {
@@ -18,6 +20,7 @@ type progress struct {
 	w       io.Writer
 	now     func() time.Time // nil before there is a clock
 	pages   int
+	next    int // the number of settled pages that makes the next line
 	settled int
 }
 
@@ -50,7 +53,8 @@ func (p *progress) Emit(e audit.Event) {
 	case audit.Succeeded:
 		p.pages++
 		p.settled += e.Count
-		if p.pages%progressEvery == 0 {
+		if p.pages >= p.next {
+			p.next = p.pages + progressStep(p.pages)
 			p.line(fmt.Sprintf("%d pages settled, %d items", p.pages, p.settled))
 		}
 	case audit.DuplicateObserved:

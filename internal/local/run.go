@@ -46,6 +46,13 @@ func Run(ctx context.Context, c Config) (int, error) {
 			return ExitUsage, err
 		}
 	}
+	if !c.AsOf.IsZero() && c.AsOf.Year() < 1970 {
+		return ExitUsage, errors.New("AS_OF lies before 1970: it must be an instant that an artifact can be older than")
+	}
+	// Before anything else: a run that fails must not leave an older one's report.
+	if err := openFolder(c); err != nil {
+		return ExitUsage, err
+	}
 	switch {
 	case c.Bucket != "" && c.Dir != "":
 		return ExitUsage, errors.New("BUCKET and DIR are both given: a run works on one of them")
@@ -76,7 +83,7 @@ func runDemo(ctx context.Context, c Config) (int, error) {
 	if err != nil {
 		return exitBroken, err
 	}
-	files := filepath.Join(c.Folder, "policies")
+	files := filepath.Join(c.Folder, policiesFolder)
 	if err := writeDemoPolicies(files); err != nil {
 		return exitBroken, err
 	}
@@ -90,7 +97,7 @@ func runDemo(ctx context.Context, c Config) (int, error) {
 	defer cloud.Close()
 	started := time.Now().UTC()
 	if err := Demo(ctx, stage{cloud, cloud}, policies, p.say); err != nil {
-		return exitBroken, err
+		return exitBroken, interrupted(ctx, err)
 	}
 	fmt.Fprintf(c.Out, "\nquiet after %v\n\n", time.Since(started).Round(time.Second))
 	facts, err := cloud.Facts(ctx)
@@ -100,9 +107,23 @@ func runDemo(ctx context.Context, c Config) (int, error) {
 	return publish(c, facts, started.Truncate(time.Second), 0)
 }
 
-// readPolicy reads the policy file that was asked for.
+// interrupted says that a person ended the run, where that is why it failed.
+func interrupted(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return errors.New("interrupted: the run was not finished, and there is no report")
+	}
+	return err
+}
+
+// readPolicy reads the policy file that was asked for, and no more of it than a
+// policy can have.
 func readPolicy(c Config) (policy.Policy, error) {
-	data, err := os.ReadFile(c.Policy)
+	file, err := os.Open(c.Policy)
+	if err != nil {
+		return policy.Policy{}, fmt.Errorf("POLICY: %w", err)
+	}
+	defer file.Close() //nolint:errcheck // it was only read
+	data, err := io.ReadAll(io.LimitReader(file, policy.MaxFileBytes+1))
 	if err != nil {
 		return policy.Policy{}, fmt.Errorf("POLICY: %w", err)
 	}
@@ -187,7 +208,7 @@ func perform(ctx context.Context, c Config, o Options, refused int, act func(con
 	p.now = w.Clock.Now
 	started := w.Clock.Now()
 	if err := act(ctx, w, p.say); err != nil {
-		return exitBroken, err
+		return exitBroken, interrupted(ctx, err)
 	}
 	fmt.Fprintf(c.Out, "\nquiet after %v of simulated time\n\n", w.Clock.Now().Sub(started).Round(time.Second))
 	facts, err := w.Facts(ctx)
@@ -209,7 +230,7 @@ func publish(c Config, facts invariant.Facts, asOf time.Time, refused int) (int,
 		err = writeEvidence(filepath.Join(c.Folder, evidenceFolder), facts.Evidence)
 	}
 	if err == nil {
-		err = os.WriteFile(filepath.Join(c.Folder, "run.json"), data, 0o644) //nolint:gosec // a report for its owner and the owner's tools
+		err = os.WriteFile(filepath.Join(c.Folder, reportFile), data, 0o644) //nolint:gosec // a report for its owner and the owner's tools
 	}
 	if err == nil {
 		err = report.WriteText(c.Out, r, report.Options{Evidence: filepath.Join(c.Folder, evidenceFolder)})
@@ -220,13 +241,8 @@ func publish(c Config, facts invariant.Facts, asOf time.Time, refused int) (int,
 	return r.Exit(), nil
 }
 
-const evidenceFolder = "evidence"
-
-// writeEvidence puts the plans and receipts where those of the run before were.
+// writeEvidence writes the plans and receipts of the run.
 func writeEvidence(folder string, documents map[string][]byte) error {
-	if err := os.RemoveAll(folder); err != nil {
-		return err
-	}
 	if err := os.MkdirAll(folder, 0o750); err != nil {
 		return err
 	}

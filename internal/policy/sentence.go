@@ -32,9 +32,9 @@ func (p Policy) Sentence() string {
 	}
 	b.WriteString(count(p.Limits.MaxObjects, "object"))
 	if p.Limits.MaxShare < 1 {
-		b.WriteString(", above " + percent(p.Limits.MaxShare) + " of what it examined")
+		b.WriteString(", above " + percent(p.Limits.MaxShare) + " of what it examined where that is " + group(shareFrom) + " or more")
 	}
-	b.WriteString(" or above " + number(p.Limits.MaxGrowth) + " times its usual size")
+	b.WriteString(", or from the fourth run on above " + number(p.Limits.MaxGrowth) + " times its usual size")
 	if p.Urgent {
 		b.WriteString("; a single dead letter pages at once")
 	}

@@ -95,7 +95,7 @@ func (t *sheet) headline() {
 		t.line("Deleted nothing.")
 	}
 	if n := t.r.RefusedNames; n > 0 {
-		t.line(count(n, "name"), " can not be keys (not valid UTF-8, or longer than 1,024 bytes) and took no part.")
+		t.line(count(n, "name"), " took no part: no possible key (not valid UTF-8, or longer than 1,024 bytes), or not readable.")
 	}
 }
 

@@ -55,6 +55,7 @@ var (
 // setup says what a world starts from; the zero value is one empty page.
 type setup struct {
 	neverHeld  bool     // the tenant is at epoch 0
+	pinned     string   // the content hash that the run pins, instead of the policy's own
 	keys       []string // expired objects of acme, and the page's candidates
 	candidates int      // instead of len(keys)
 	mode       job.Mode
@@ -73,6 +74,7 @@ type world struct {
 	queue    *queue.Memory
 	store    *artifact.Memory
 	evidence *kept.Memory
+	standIn  []byte // what the evidence answers instead of what it holds
 	log      *audit.Log
 	policy   policy.Policy
 	run      job.Run
@@ -115,7 +117,7 @@ func newWorld(t testing.TB, s setup) *world {
 	}
 	w.run = job.Run{
 		ID: job.ScheduledRunID(region, w.policy.Name, noon), Region: region, Policy: w.policy.Name, Version: 1,
-		PolicySHA256: w.policy.SHA256(), Mode: mode, Scheduled: noon, Cutoff: noon.Add(-30 * day), State: job.Scanning, OpenedAt: noon,
+		PolicySHA256: cmp.Or(s.pinned, w.policy.SHA256()), Mode: mode, Scheduled: noon, Cutoff: noon.Add(-30 * day), State: job.Scanning, OpenedAt: noon,
 	}
 	_, _, err := w.ledger.OpenRun(t.Context(), w.run)
 	w.must(err)

@@ -152,7 +152,12 @@ func (t taps) Put(ctx context.Context, name string, data []byte) error {
 
 func (t taps) Get(ctx context.Context, name string) ([]byte, error) {
 	kind, _, _ := strings.Cut(name, "/")
-	return read(t.w, "get:"+kind, func() ([]byte, error) { return t.w.evidence.Get(ctx, name) })
+	return read(t.w, "get:"+kind, func() ([]byte, error) {
+		if t.w.standIn != nil {
+			return t.w.standIn, nil
+		}
+		return t.w.evidence.Get(ctx, name)
+	})
 }
 
 func (t taps) Delay(ctx context.Context, d job.Delivery, wait time.Duration) error {

@@ -78,10 +78,10 @@ func targetOf(t *testing.T, given string) conformance.Target {
 			}
 		}
 	}
-	t.Log("WARNING: this uses your AWS credentials at " + given + ". In us-east-1 and eu-west-1 it makes, and removes again, " +
-		"some hundred buckets (bkt-*), queues (q-*) and tables (tbl-*) under fresh random names, with about 20,000 small objects, " +
-		"messages and rows in all; some objects are locked for a few seconds. It touches nothing else and costs a few cents. What an " +
-		"interrupted run leaves behind has these names; a locked object goes once its retention ends.")
+	t.Log("WARNING: your AWS credentials are used at " + given + ". In us-east-1 and eu-west-1 the checks make, and remove again, " +
+		"about a hundred buckets (bkt-*, eub-*), as many queues (q-*) and a few tables (tbl-*) under fresh random names, with some ten " +
+		"thousand small objects, messages and rows; a few objects are locked, one of them for three seconds beyond any bypass. They touch " +
+		"nothing else and cost a few cents. What an interrupted run leaves behind has these names.")
 	return target
 }
 

@@ -43,7 +43,7 @@ var motoS3 = map[string]string{
 	"versioned: delete -> marker; hidden from ListObjectsV2; Head 404 S3-15":                 "reading a marker is NoSuchVersion, not MethodNotAllowed",
 	"versioned: suspended, a put and a delete take the null version's place":                 "suspending loses the earlier versions",
 	"versioned: If-Match is judged on the current version; a marker is NoSuchKey S3-18":      "the condition is ignored in bulk, and markers pile up",
-	"ListObjectVersions paging (KeyMarker/VersionIdMarker)":                                  "a key marker without a version repeats its key",
+	"ListObjectVersions paging (KeyMarker/VersionIdMarker)":                                  "a key marker without a version does not skip the key's older versions",
 	"ListObjectVersions goes on after the version it ended with is gone S3-25":               "it ends there, and the rest is never seen",
 	"absent version: by id no error, a version id that is none is refused":                   "any text is taken for a version id",
 	"Object Lock: GOVERNANCE retention denies, bypass allows; COMPLIANCE denies":             "a bypass destroys what is under COMPLIANCE",
