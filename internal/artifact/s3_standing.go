@@ -154,7 +154,7 @@ func judge(listed []job.Item, item job.Item) (job.Standing, job.Ref) {
 	}
 	for i, v := range listed {
 		at := len(listed) - 1 - i
-		versions[at] = version{seq: uint64(at + 1), etag: v.ETag, size: v.Size, modified: v.Modified, marker: v.Marker}
+		versions[at] = version{seq: uint64(at) + 1, etag: v.ETag, size: v.Size, modified: v.Modified, marker: v.Marker} //nolint:gosec // an index
 		if item.Version != "" && v.Version == item.Version {
 			planned.Version = versions[at].id()
 		}
@@ -163,7 +163,7 @@ func judge(listed []job.Item, item job.Item) (job.Standing, job.Ref) {
 	if st != job.Restored {
 		return st, job.Ref{}
 	}
-	return st, listed[len(listed)-int(marker)].Ref()
+	return st, listed[len(listed)-int(marker)].Ref() //nolint:gosec // one of the indexes given above
 }
 
 // unmark removes a marker by its id, which is no error when it is gone.

@@ -119,7 +119,7 @@ func (s *S3) List(ctx context.Context, prefix, after string, limit int) ([]strin
 	}
 	var names []string
 	for len(names) < limit {
-		in.MaxKeys = aws.Int32(int32(min(limit-len(names), 1000)))
+		in.MaxKeys = aws.Int32(int32(min(limit-len(names), 1000))) //nolint:gosec // at most 1,000
 		out, err := s.client.ListObjectsV2(ctx, in)
 		if err != nil {
 			return nil, classifyS3(opList, err)

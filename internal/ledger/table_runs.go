@@ -143,7 +143,7 @@ func (t *Table) query(ctx context.Context, op, pk string, kind byte, q query, ea
 		ExclusiveStartKey:         q.start,
 	}
 	if q.limit > 0 {
-		in.Limit = aws.Int32(int32(min(q.limit, 1000))) //nolint:gosec // bounded above
+		in.Limit = aws.Int32(int32(min(q.limit, 1000)))
 	}
 	for n := 0; ; {
 		out, err := t.queryOnce(ctx, in)

@@ -72,6 +72,7 @@ func openCloud(t *testing.T, files map[string]string) *Cloud {
 // TestDemoOnTheEmbeddedAWS plays what make run plays: real functions, the AWS SDK,
 // a worker ended by SIGKILL.
 func TestDemoOnTheEmbeddedAWS(t *testing.T) {
+	t.Parallel() // it waits for leases to end, and so do the kill points
 	policies, err := demoPolicies()
 	if err != nil {
 		t.Fatal(err)
@@ -117,6 +118,7 @@ func kills(t *testing.T) int {
 // call took effect, 200 times over, and finds the final state exact (R116, R118,
 // R123, GO-03, DB-02).
 func TestKillPoints(t *testing.T) {
+	t.Parallel()
 	c := openCloud(t, map[string]string{"exports.yaml": exportsYAML})
 	points := kills(t)
 	seed := rand.Uint64()

@@ -70,7 +70,10 @@ type strike struct {
 
 func tell(do func(*story, []string) error) func(*testscript.TestScript, bool, []string) {
 	return func(ts *testscript.TestScript, neg bool, args []string) {
-		s := ts.Value(teller{}).(*story)
+		s, ok := ts.Value(teller{}).(*story)
+		if !ok {
+			ts.Fatalf("the script has no story")
+		}
 		s.ctx, s.out = context.Background(), ts.Stdout()
 		s.read = func(name string) string { return ts.ReadFile(name) }
 		switch err := do(s, args); {

@@ -102,7 +102,10 @@ func New(o Options) (*World, error) {
 		LetterRetention: o.Settings.DeadLetterRetention, MaxReceives: o.Settings.MaxReceives,
 	})
 	w.tick = w.Clock.Now().Add(o.Settings.ReconcileEvery)
-	return w, w.wire(o)
+	if err := w.wire(o); err != nil {
+		return nil, err
+	}
+	return w, nil
 }
 
 // wire builds the steps as the mains of a deployed region do.

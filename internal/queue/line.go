@@ -65,7 +65,10 @@ func (l *line) Swap(i, j int) {
 
 // Push appends a message.
 func (l *line) Push(x any) {
-	m := x.(*message)
+	m, ok := x.(*message)
+	if !ok {
+		panic("queue: a line holds messages only")
+	}
 	m.line, m.place = l, len(l.waiting)
 	l.waiting = append(l.waiting, m)
 }

@@ -8,10 +8,10 @@ import (
 )
 
 const (
-	// MaxBatch is the most entries of one SendMessageBatch call, and MaxBytes the
-	// most bytes of one message and of all messages of a batch together:
-	// https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html
+	// MaxBatch is the most entries of one SendMessageBatch call.
 	MaxBatch = 10
+	// MaxBytes is the most bytes of one message, and of all messages of a batch:
+	// https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html
 	MaxBytes = 1 << 20
 	// MaxDelay is the longest wait that Delay asks for. SQS allows 12 hours from the
 	// receive; a function may have held the message for 15 minutes of them:

@@ -50,13 +50,13 @@ type sampleCase struct {
 // sampleCases are the samples by their paths below events.
 func sampleCases() map[string]sampleCase {
 	return map[string]sampleCase{
-		"enqueue/tick.json":                  {func(*region) {}, afterTick},
-		"enqueue/request.json":               {func(*region) {}, afterRequest},
-		"enqueue/resume.json": {func(r *region) { r.die(r.sample("enqueue/tick.json")) }, afterTick},
-		"worker/page.json":                   {(*region).tick, afterPage},
-		"worker/batch-with-poison.json":      {(*region).tick, afterPoison},
-		"worker/duplicate.json":              {beforeDuplicate, afterDuplicate},
-		"reconcile/tick.json":                {beforeReconcile, afterReconcile},
+		"enqueue/tick.json":             {func(*region) {}, afterTick},
+		"enqueue/request.json":          {func(*region) {}, afterRequest},
+		"enqueue/resume.json":           {func(r *region) { r.die(r.sample("enqueue/tick.json")) }, afterTick},
+		"worker/page.json":              {(*region).tick, afterPage},
+		"worker/batch-with-poison.json": {(*region).tick, afterPoison},
+		"worker/duplicate.json":         {beforeDuplicate, afterDuplicate},
+		"reconcile/tick.json":           {beforeReconcile, afterReconcile},
 	}
 }
 

@@ -175,5 +175,6 @@ func (w *Worker) judge(x *delivery, l *line, st job.Standing) {
 		w.emit(w.event(audit.MarkerUndone, x))
 	case job.Replaced:
 		l.settle(job.Superseded, "")
+	case job.NoStanding: // no answer, no outcome
 	}
 }

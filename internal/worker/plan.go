@@ -40,11 +40,12 @@ func (w *Worker) work(ctx context.Context, x *delivery) next {
 			s.wouldDelete()
 			return w.finish(ctx, x, s)
 		}
-		switch n, done := w.intend(ctx, x, s.plan, plan); {
-		case done == committed:
+		switch n, done := w.intend(ctx, x, s.plan, plan); done {
+		case committed:
 			return w.act(ctx, x, s)
-		case done == pageLost:
+		case pageLost:
 			return n
+		case epochMoved: // plan again
 		}
 	}
 	return w.contend(ctx, x)

@@ -44,11 +44,12 @@ func (w *Worker) resume(ctx context.Context, x *delivery) next {
 		if s.plan, err = w.file(ctx, plan); err != nil {
 			return w.giveBack(ctx, x, err)
 		}
-		switch n, done := w.intend(ctx, x, s.plan, plan); {
-		case done == committed:
+		switch n, done := w.intend(ctx, x, s.plan, plan); done {
+		case committed:
 			return w.act(ctx, x, s)
-		case done == pageLost:
+		case pageLost:
 			return n
+		case epochMoved: // narrow again
 		}
 	}
 	return w.contend(ctx, x)

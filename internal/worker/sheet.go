@@ -50,6 +50,7 @@ func newSheet(plan receipt.Document, resumed bool) *sheet {
 			if l.Reason == reasonSuperseded {
 				s.lines[i].Outcome = job.Superseded
 			}
+		case receipt.Veto, receipt.Moved: // settled by a look, or elsewhere
 		}
 	}
 	return s

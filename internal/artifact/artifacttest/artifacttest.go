@@ -157,11 +157,6 @@ func (s suite) item(bucket, key string) job.Item {
 	return job.Item{}
 }
 
-func (s suite) has(bucket, key string) bool {
-	s.Helper()
-	return slices.Contains(s.keys(job.Query{Bucket: bucket}), key)
-}
-
 func (s suite) deletion(bucket string, items []job.Item) job.Deletion {
 	return job.Deletion{Bucket: bucket, Items: items, NotAfter: s.Now().Add(time.Minute)}
 }

@@ -30,7 +30,7 @@ func wantFailure(t *testing.T, why string) {
 	}
 	ctx, stop := context.WithTimeout(t.Context(), listedPatience)
 	defer stop()
-	cmd := exec.CommandContext(ctx, program, "-test.run="+only(t.Name()), "-test.v", "-test.count=1")
+	cmd := exec.CommandContext(ctx, program, "-test.run="+only(t.Name()), "-test.v", "-test.count=1") //nolint:gosec // this very program
 	cmd.Env = append(os.Environ(), listedKey+"=1")
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError

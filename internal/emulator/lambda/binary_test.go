@@ -251,7 +251,7 @@ func TestBinaryClosed(t *testing.T) {
 	printed.await(t, "waiting")
 	pids := s.Processes(region, "f")
 	s.Close()
-	<-answered
+	t.Log(<-answered) // that it was answered is enough
 	for _, pid := range pids {
 		if err := syscall.Kill(pid, 0); err == nil {
 			t.Fatalf("process %d is still there", pid)

@@ -86,7 +86,8 @@ func (e expression) next(after, origin time.Time) time.Time {
 	case e.period > 0 && origin.After(after):
 		return origin
 	case e.period > 0:
-		return origin.Add((after.Sub(origin)/e.period + 1) * e.period)
+		periods := int64(after.Sub(origin)/e.period) + 1
+		return origin.Add(time.Duration(periods * int64(e.period)))
 	case e.once.After(after):
 		return e.once
 	}

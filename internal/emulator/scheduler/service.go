@@ -158,7 +158,7 @@ func decode(r *wire.Request, in any) *wire.Error {
 	d.DisallowUnknownFields()
 	err := d.Decode(in)
 	if err == nil {
-		if _, trailing := d.Token(); trailing == io.EOF { //nolint:errorlint // Token gives io.EOF itself
+		if _, trailing := d.Token(); trailing == io.EOF {
 			return nil
 		}
 		err = errors.New("there is more than one document in the body")
