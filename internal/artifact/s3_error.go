@@ -1,19 +1,14 @@
 package artifact
 
 import (
-	"context"
 	"errors"
-	"net/http"
-	"regexp"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/aws/smithy-go"
-	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/expunge-aws/expunge/internal/failure"
 	"github.com/expunge-aws/expunge/internal/job"
+	"github.com/expunge-aws/expunge/internal/sdk"
 )
 
 // The operations, as errors name them.
@@ -123,67 +118,10 @@ func answerOf(op string, err error) (job.Answer, error) {
 	return job.NoAnswer, classify(op, err)
 }
 
-// requestID is what an id of a request looks like. It may be logged, which no
-// other words of the service or of the SDK may: they can hold a key.
-var requestID = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
-
-// classify gives an error of the SDK its class, and words of ours.
+// classify gives an error of the SDK its class.
 func classify(op string, err error) error {
-	for _, over := range []error{context.Canceled, context.DeadlineExceeded} {
-		if errors.Is(err, over) {
-			return failure.Wrap(failure.Network, op, over)
-		}
-	}
-	if ours, ok := errors.AsType[*failure.Error](err); ok { // refused before it was signed
-		return failure.Wrap(ours.Class, op, ours.Err)
-	}
-	response, answered := errors.AsType[*smithyhttp.ResponseError](err)
-	api, named := errors.AsType[smithy.APIError](err)
-	switch {
-	case named:
-		m, known := meanings[api.ErrorCode()]
-		text := "an unknown code"
-		if known {
-			text = api.ErrorCode()
-		}
-		class, header := m.call, http.Header{}
-		if answered {
-			text += ", status " + strconv.Itoa(response.HTTPStatusCode())
-			if header = response.Response.Header; requestID.MatchString(header.Get("X-Amz-Request-Id")) {
-				text += ", request " + header.Get("X-Amz-Request-Id")
-			}
-		}
-		if !known {
-			class = byStatus(response)
-		}
-		return &failure.Error{Class: class, Op: op, RetryAfter: retryAfter(header), Err: errors.New(text)}
-	default:
-		return failure.New(failure.Network, op, "no answer")
-	}
-}
-
-// byStatus is the class of an error whose code nobody knows.
-func byStatus(response *smithyhttp.ResponseError) failure.Class {
-	if response == nil {
-		return failure.Bug
-	}
-	switch status := response.HTTPStatusCode(); {
-	case status == http.StatusTooManyRequests:
-		return failure.Throttled
-	case status == http.StatusForbidden || status == http.StatusUnauthorized:
-		return failure.Forbidden
-	case status >= http.StatusInternalServerError:
-		return failure.Network
-	default:
-		return failure.Bug
-	}
-}
-
-// retryAfter reads how long the service asks to wait, 0 when it does not say.
-func retryAfter(h http.Header) time.Duration {
-	seconds, err := strconv.ParseUint(h.Get("Retry-After"), 10, 16)
-	if err != nil {
-		return 0
-	}
-	return time.Duration(seconds) * time.Second
+	return sdk.Classify(op, err, sdk.Code(err), func(code string) (failure.Class, bool) {
+		m, known := meanings[code]
+		return m.call, known
+	})
 }

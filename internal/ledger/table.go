@@ -10,7 +10,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-	"github.com/aws/smithy-go"
 
 	"github.com/expunge-aws/expunge/internal/failure"
 	"github.com/expunge-aws/expunge/internal/sdk"
@@ -211,63 +210,61 @@ func (t *Table) get(ctx context.Context, op string, key item) (item, error) {
 	return out.Item, nil
 }
 
-// classify gives a DynamoDB error its class. The service's own text is kept for
-// nobody: it may quote a row.
+// classify gives a DynamoDB error its class.
 func classify(op string, err error) error {
-	if err == nil {
-		return nil
-	}
-	api, ok := errors.AsType[smithy.APIError](err)
-	if !ok {
-		return failure.New(failure.Network, op, "no answer")
-	}
-	code := api.ErrorCode()
+	code := sdk.Code(err)
 	if cancelled, ok := errors.AsType[*types.TransactionCanceledException](err); ok {
 		code = reason(cancelled.CancellationReasons)
 	}
-	return failure.New(classOf(code), op, code)
+	return sdk.Classify(op, err, code, classOf)
 }
 
 // reason returns the code that decides about a cancelled transaction: a condition
 // that did not hold, before anything that would merely ask to try again.
 func reason(reasons []types.CancellationReason) string {
-	worst, code := -1, "TransactionCanceledException"
+	worst, code := 0, "TransactionCanceledException"
 	for _, r := range reasons {
-		rank := map[failure.Class]int{failure.Invalid: 4, failure.Forbidden: 4, failure.Network: 3, failure.Throttled: 1}
-		c := aws.ToString(r.Code)
-		switch c {
-		case "None", "":
-			continue
-		case "TransactionConflict":
-			rank[classOf(c)] = 0
-		}
-		n, known := rank[classOf(c)]
-		if !known {
-			n = 2 // a condition
-		}
-		if n > worst {
-			worst, code = n, c
+		if c := aws.ToString(r.Code); rank(c) > worst {
+			worst, code = rank(c), c
 		}
 	}
 	return code
 }
 
+// rank orders the reasons by how much they decide; 0 is none.
+func rank(code string) int {
+	switch class, known := classOf(code); {
+	case code == "None" || code == "":
+		return 0
+	case code == "TransactionConflict":
+		return 1
+	case class == failure.Throttled:
+		return 2
+	case class == failure.Conflict:
+		return 3
+	case !known:
+		return 4
+	default: // what can never work
+		return 5
+	}
+}
+
 // classOf is the one place that knows DynamoDB's codes.
-func classOf(code string) failure.Class {
+func classOf(code string) (class failure.Class, known bool) {
 	switch code {
 	case "ConditionalCheckFailedException", "ConditionalCheckFailed", "TransactionConflict", "TransactionConflictException",
 		"TransactionInProgressException":
-		return failure.Conflict
+		return failure.Conflict, true
 	case "ProvisionedThroughputExceededException", "ProvisionedThroughputExceeded", "ThrottlingException", "ThrottlingError",
 		"RequestLimitExceeded", "TransactionCanceledException":
-		return failure.Throttled
+		return failure.Throttled, true
 	case "AccessDeniedException", "ResourceNotFoundException", "UnrecognizedClientException", "ExpiredTokenException",
 		"MissingAuthenticationTokenException", "InvalidSignatureException":
-		return failure.Forbidden
+		return failure.Forbidden, true
 	case "ValidationException", "ValidationError", "ItemCollectionSizeLimitExceeded", "ItemCollectionSizeLimitExceededException",
 		"IdempotentParameterMismatchException", "SerializationException":
-		return failure.Invalid
+		return failure.Invalid, true
 	default:
-		return failure.Network
+		return "", false
 	}
 }

@@ -1,18 +1,13 @@
 package queue
 
 import (
-	"context"
 	"errors"
-	"net/http"
-	"regexp"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/aws/smithy-go"
-	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/expunge-aws/expunge/internal/failure"
+	"github.com/expunge-aws/expunge/internal/sdk"
 )
 
 // invalidParameter is the code of most of what SQS refuses.
@@ -118,65 +113,10 @@ func codeOf(err error) string {
 	}
 }
 
-// requestID is what an id of a request looks like. It may be logged, which no other
-// words of the service or of the SDK may: they can hold a body.
-var requestID = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
-
-// classify gives an error of the SDK its class, and words of ours. A nil err stays
-// nil.
+// classify gives an error of the SDK its class. A nil err stays nil.
 func classify(op string, err error) error {
-	if err == nil {
-		return nil
-	}
-	for _, over := range []error{context.Canceled, context.DeadlineExceeded} {
-		if errors.Is(err, over) {
-			return failure.Wrap(failure.Network, op, over)
-		}
-	}
-	code := codeOf(err)
-	if code == "" {
-		return failure.New(failure.Network, op, "no answer")
-	}
-	response, answered := errors.AsType[*smithyhttp.ResponseError](err)
-	class, known := classes[code]
-	text := code
-	if !known {
-		class, text = byStatus(response), "an unknown code"
-	}
-	e := &failure.Error{Class: class, Op: op}
-	if answered {
-		text += ", status " + strconv.Itoa(response.HTTPStatusCode())
-		if id := response.Response.Header.Get("X-Amzn-RequestId"); requestID.MatchString(id) {
-			text += ", request " + id
-		}
-		e.RetryAfter = retryAfter(response.Response.Header)
-	}
-	e.Err = errors.New(text)
-	return e
-}
-
-// byStatus is the class of an error whose code nobody knows.
-func byStatus(response *smithyhttp.ResponseError) failure.Class {
-	if response == nil {
-		return failure.Bug
-	}
-	switch status := response.HTTPStatusCode(); {
-	case status == http.StatusTooManyRequests:
-		return failure.Throttled
-	case status == http.StatusForbidden || status == http.StatusUnauthorized:
-		return failure.Forbidden
-	case status >= http.StatusInternalServerError:
-		return failure.Network
-	default:
-		return failure.Bug
-	}
-}
-
-// retryAfter reads how long the service asks to wait, 0 when it does not say.
-func retryAfter(h http.Header) time.Duration {
-	seconds, err := strconv.ParseUint(h.Get("Retry-After"), 10, 16)
-	if err != nil {
-		return 0
-	}
-	return time.Duration(seconds) * time.Second
+	return sdk.Classify(op, err, codeOf(err), func(code string) (failure.Class, bool) {
+		class, known := classes[code]
+		return class, known
+	})
 }
