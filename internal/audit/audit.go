@@ -39,6 +39,8 @@ const (
 	DuplicateObserved Name = "cleanup_duplicate_observed"
 	// RedriveRefused: a dead page came back without an approved redrive.
 	RedriveRefused Name = "cleanup_redrive_refused"
+	// Deferred: the invocation had no time left to start the message.
+	Deferred Name = "cleanup_deferred"
 	// Parked: a brake sent the page back.
 	Parked Name = "cleanup_parked"
 	// MarkerUndone: a delete marker covered another version and was removed.

@@ -47,15 +47,15 @@ func (p *progress) Emit(e audit.Event) {
 	case audit.RunOpened:
 		p.line(where + ": scanning")
 	case audit.RunReleased:
-		p.line(fmt.Sprintf("%s: released, %d candidates", where, e.Count))
+		p.line(fmt.Sprintf("%s: released, %s", where, plural(e.Count, "candidate")))
 	case audit.GuardTripped:
-		p.line(fmt.Sprintf("%s: stopped by the guard, %d candidates wait for approval", where, e.Count))
+		p.line(fmt.Sprintf("%s: stopped by the guard, %s to be approved", where, plural(e.Count, "candidate")))
 	case audit.Succeeded:
 		p.pages++
 		p.settled += e.Count
 		if p.pages >= p.next {
 			p.next = p.pages + progressStep(p.pages)
-			p.line(fmt.Sprintf("%d pages settled, %d items", p.pages, p.settled))
+			p.line(fmt.Sprintf("%s settled, %s", plural(p.pages, "page"), plural(p.settled, "item")))
 		}
 	case audit.DuplicateObserved:
 		p.line(fmt.Sprintf("%s: a page of %s was delivered again: nothing to do", where, e.TenantID))
@@ -64,7 +64,7 @@ func (p *progress) Emit(e audit.Event) {
 	case audit.DeadLettered:
 		p.line(fmt.Sprintf("%s: dead letter, %s", where, e.Reason))
 	case audit.RunClosed:
-		p.line(fmt.Sprintf("%s: closed, %d items settled", where, e.Count))
+		p.line(fmt.Sprintf("%s: closed, %s settled", where, plural(e.Count, "item")))
 	case audit.TotalsMismatch:
 		p.line(where + ": the pages do not add up to what the scan recorded")
 	default: // the log has it, and nobody waits for it

@@ -173,12 +173,12 @@ func runDirectory(ctx context.Context, c Config) (int, error) {
 const shownNames = 20
 
 func describe(c Config, p policy.Policy, d Directory) {
-	fmt.Fprintf(c.Out, "%s: %d files stand for the objects of s3://%s; none of them is opened or touched\n", quoted(c.Dir), len(d.Items), p.Bucket)
+	fmt.Fprintf(c.Out, "%s: %s read as objects of s3://%s by name, size and time, and not opened\n", quoted(c.Dir), plural(len(d.Items), "file"), p.Bucket)
 	if p.Mode == job.Enforce && !c.Enforce {
 		fmt.Fprintln(c.Out, "the policy enforces, and this run only reports: ENFORCE=1 lets it delete its own copy of the references")
 	}
 	if d.Skipped > 0 {
-		fmt.Fprintf(c.Out, "%d symbolic links and special files are left out\n", d.Skipped)
+		fmt.Fprintf(c.Out, "left out: %s that are no regular file, such as symbolic links\n", plural(d.Skipped, "name"))
 	}
 	for i, r := range d.Refused {
 		if i == shownNames {

@@ -103,6 +103,9 @@ func TestGO04_ADeadlineThatIsNone(t *testing.T) {
 			if len(r.BatchItemFailures) != 2 || len(w.calls) != 0 {
 				t.Errorf("%v after calls %v", r, w.calls)
 			}
+			if told := w.events(audit.Deferred); len(told) != 2 || told[0].MessageID == told[1].MessageID {
+				t.Errorf("the log says %+v", told)
+			}
 		})
 	}
 }

@@ -146,8 +146,7 @@ func (w *Worker) Batch(ctx context.Context, deadline time.Time, deliveries []job
 	response := Response{BatchItemFailures: []ItemFailure{}}
 	pace := &pace{}
 	for _, d := range deliveries {
-		enough := deadline.Sub(w.Clock.Now()) >= w.Settings.TakeMargin
-		if !enough || !w.deliver(ctx, deadline, d, pace) {
+		if !w.deliver(ctx, deadline, d, pace) {
 			response.BatchItemFailures = append(response.BatchItemFailures, ItemFailure{d.MessageID})
 		}
 	}
@@ -163,6 +162,10 @@ func (w *Worker) deliver(ctx context.Context, deadline time.Time, d job.Delivery
 			w.emit(audit.Event{Event: audit.Retried, Region: w.Region, MessageID: d.MessageID, FailureClass: failure.Bug})
 		}
 	}()
+	if deadline.Sub(w.Clock.Now()) < w.Settings.TakeMargin {
+		w.emit(audit.Event{Event: audit.Deferred, Region: w.Region, MessageID: d.MessageID})
+		return false
+	}
 	x, next := w.open(ctx, deadline, d, pace)
 	if x != nil {
 		next = w.work(ctx, x)
