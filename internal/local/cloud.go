@@ -21,6 +21,7 @@ import (
 	fakeddb "github.com/expunge-aws/expunge/internal/emulator/dynamodb"
 	fakelambda "github.com/expunge-aws/expunge/internal/emulator/lambda"
 	fakes3 "github.com/expunge-aws/expunge/internal/emulator/s3"
+	fakescheduler "github.com/expunge-aws/expunge/internal/emulator/scheduler"
 	fakesqs "github.com/expunge-aws/expunge/internal/emulator/sqs"
 	"github.com/expunge-aws/expunge/internal/emulator/wire"
 	"github.com/expunge-aws/expunge/internal/evidence"
@@ -70,6 +71,7 @@ type Cloud struct {
 	sqs    *fakesqs.Service
 	lambda *fakelambda.Service
 	server *http.Server
+	stop   context.CancelFunc // ends the scheduler
 	faults *faults
 	runs   []job.RunID
 	acks   *ackLog
@@ -93,8 +95,14 @@ func OpenCloud(ctx context.Context, o CloudOptions) (*Cloud, error) {
 	}
 	c.sqs.OnDelete = c.acks.note
 	c.lambda.Output = newOutput(c.Log, o.Audit)
+	schedules := fakescheduler.New(clock, func(_ context.Context, arn string, input []byte) error {
+		return c.lambda.InvokeEvent(o.Region, arn, input)
+	})
+	running, stop := context.WithCancel(context.Background())
+	c.stop = stop
+	go schedules.Run(running)
 	c.server = &http.Server{
-		Handler:           emulator.New(clock, c.faults.of, c.s3, c.sqs, fakeddb.New(clock), c.lambda),
+		Handler:           emulator.New(clock, c.faults.of, c.s3, c.sqs, fakeddb.New(clock), c.lambda, schedules),
 		ReadHeaderTimeout: 10 * time.Second, // loopback; a client that is slower has died
 	}
 	go func() { _ = c.server.Serve(listener) }() // ends with Close, which is the only error it can have
@@ -115,6 +123,7 @@ func OpenCloud(ctx context.Context, o CloudOptions) (*Cloud, error) {
 
 // Close ends the functions and the services.
 func (c *Cloud) Close() {
+	c.stop()
 	c.lambda.Close()
 	_ = c.server.Close() // nobody is left to be told
 }

@@ -11,13 +11,15 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/go-json-experiment/json"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/scheduler"
+	"github.com/aws/aws-sdk-go-v2/service/scheduler/types"
 
 	"github.com/expunge-aws/expunge/internal/artifact"
 	fakes3 "github.com/expunge-aws/expunge/internal/emulator/s3"
 	fakesqs "github.com/expunge-aws/expunge/internal/emulator/sqs"
 	"github.com/expunge-aws/expunge/internal/emulator/wire"
-	"github.com/expunge-aws/expunge/internal/enqueue"
+	"github.com/expunge-aws/expunge/internal/failure"
 	"github.com/expunge-aws/expunge/internal/hold"
 	"github.com/expunge-aws/expunge/internal/invariant"
 	"github.com/expunge-aws/expunge/internal/job"
@@ -81,28 +83,44 @@ func (c *Cloud) KillAfterDelete(n int64, say func(string)) {
 	})
 }
 
-// Fire invokes enqueue as the policy's schedule does, and again while the scan
-// needs another invocation.
+// firePatience bounds how long a schedule and its scan may take.
+const firePatience = time.Minute
+
+// Fire puts a schedule for two seconds from now, as the stack declares one for
+// each policy, and waits until the run that it starts has been scanned.
 func (c *Cloud) Fire(ctx context.Context, policy string) (job.RunID, error) {
-	payload, err := json.Marshal(enqueue.Input{Policy: policy, Scheduled: time.Now().UTC().Format(time.RFC3339)})
+	at := time.Now().UTC().Truncate(time.Second).Add(2 * time.Second)
+	input := fmt.Sprintf(`{"policy":%q,"scheduled":"<aws.scheduler.scheduled-time>"}`, policy)
+	_, err := scheduler.NewFromConfig(c.config.Config).CreateSchedule(ctx, &scheduler.CreateScheduleInput{
+		Name: &policy, ScheduleExpression: aws.String("at(" + at.Format("2006-01-02T15:04:05") + ")"),
+		ActionAfterCompletion: types.ActionAfterCompletionDelete,
+		FlexibleTimeWindow:    &types.FlexibleTimeWindow{Mode: types.FlexibleTimeWindowModeOff},
+		Target: &types.Target{
+			Arn:     aws.String("arn:aws:lambda:" + c.Region + ":" + wire.Account + ":function:enqueue"),
+			RoleArn: aws.String("arn:aws:iam::" + wire.Account + ":role/schedules"), Input: &input,
+		},
+	})
 	if err != nil {
 		return "", err
 	}
+	id := job.ScheduledRunID(c.Region, policy, at)
+	c.runs = append(c.runs, id)
+	ctx, stop := context.WithTimeout(ctx, firePatience)
+	defer stop()
+	look := time.NewTicker(50 * time.Millisecond)
+	defer look.Stop()
 	for {
-		result, err := c.lambda.Invoke(ctx, c.Region, "enqueue", payload)
-		if err != nil {
-			return "", err
-		}
-		var receipt enqueue.Receipt
-		if result.FunctionError != "" {
-			return "", fmt.Errorf("enqueue: %s: %s", result.FunctionError, result.Payload)
-		}
-		if err := json.Unmarshal(result.Payload, &receipt); err != nil {
-			return "", err
-		}
-		if receipt.State != job.Scanning {
-			c.runs = append(c.runs, receipt.RunID)
-			return receipt.RunID, nil
+		select {
+		case <-ctx.Done():
+			return "", fmt.Errorf("local: the schedule of %s has started no run in %v", policy, firePatience)
+		case <-look.C:
+			run, err := c.Ledger.Run(ctx, id)
+			if err != nil && !failure.Is(err, failure.Absent) {
+				return "", err
+			}
+			if err == nil && run.State != job.Scanning {
+				return id, nil
+			}
 		}
 	}
 }
