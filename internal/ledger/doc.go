@@ -15,12 +15,14 @@
 //
 // # Rows
 //
-// A page is addressed by run, tenant and page id, because a message names no key.
-// In the table its sort key is a type byte and the start of its range relative to
-// the tenant's prefix; split-off items sort after every range, so that one
-// ascending read that sees a completed parent also sees its children. Which page
-// handled a key is the last range that starts before it. Rows are never deleted
-// and nothing that proves anything expires.
+// A page is addressed by its id alone, because that is what a message names. The
+// order of a tenant's pages in a run is a partition of small rows: their sort key
+// is a type byte and the start of the range relative to the tenant's prefix, or
+// for a split-off item a later type byte and its id. Items are listed after the
+// ranges of the same answer were read, so whoever sees a completed parent also
+// sees its children. Which page handled a key is the last range that starts before
+// it. A sparse index of keys holds what is open; it is written twice in a page's
+// life. Rows are never deleted and nothing that proves anything expires.
 //
 // # The states of a run
 //
