@@ -58,6 +58,17 @@ func (h Hold) Covers(key string) bool {
 // Set is the holds of one tenant, released ones included.
 type Set []Hold
 
+// Reaches reports whether the set can be all the holds of a tenant at the epoch: the
+// placement that raised it is among them, for a hold's row is never removed. A set
+// that does not was cut short on its way.
+func (s Set) Reaches(epoch int64) bool {
+	var newest int64
+	for _, h := range s {
+		newest = max(newest, h.Epoch)
+	}
+	return newest >= epoch
+}
+
 // Covering returns a hold in force that covers the key.
 func (s Set) Covering(key string) (Hold, bool) {
 	for _, h := range s {

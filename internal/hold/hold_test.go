@@ -52,6 +52,25 @@ func TestCovers(t *testing.T) {
 	}
 }
 
+func TestReaches(t *testing.T) {
+	for _, c := range []struct {
+		set   hold.Set
+		epoch int64
+		want  bool
+	}{
+		{nil, 0, true},
+		{nil, 1, false},
+		{hold.Set{{Epoch: 1}}, 1, true},
+		{hold.Set{{Epoch: 1}}, 2, false},
+		{hold.Set{{Epoch: 2}, {Epoch: 1}}, 2, true},
+		{hold.Set{{Epoch: 3, ReleasedAt: now}}, 2, true}, // placed after the epoch was read
+	} {
+		if got := c.set.Reaches(c.epoch); got != c.want {
+			t.Errorf("%+v reaches %d: %v", c.set, c.epoch, got)
+		}
+	}
+}
+
 func TestActive(t *testing.T) {
 	if !(hold.Hold{PlacedAt: now}).Active() || (hold.Hold{ReleasedAt: now}).Active() {
 		t.Error("a hold is in force until it is released")

@@ -150,13 +150,16 @@ func (t *Table) check(key item, condition string, values item) types.TransactWri
 
 // write puts one row on a condition.
 func (t *Table) write(ctx context.Context, op string, row item, condition string, values item) error {
-	in := &dynamodb.PutItemInput{TableName: &t.name, Item: row, ConditionExpression: &condition}
+	in := &dynamodb.PutItemInput{TableName: &t.name, Item: row, ConditionExpression: &condition, ReturnConsumedCapacity: proof}
 	if len(values) > 0 {
 		in.ExpressionAttributeValues = values
 	}
 	ctx, done := t.limits.Limit(ctx)
 	defer done()
-	_, err := t.client.PutItem(ctx, in)
+	out, err := t.client.PutItem(ctx, in)
+	if err == nil && out.ConsumedCapacity == nil {
+		return unproven(op)
+	}
 	return classify(op, err)
 }
 
@@ -169,7 +172,10 @@ func (t *Table) transact(ctx context.Context, op string, actions ...types.Transa
 	ctx, done := t.limits.Limit(ctx)
 	defer done()
 	for try := 1; ; try++ {
-		_, err := t.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: actions})
+		out, err := t.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: actions, ReturnConsumedCapacity: proof})
+		if err == nil && len(out.ConsumedCapacity) == 0 {
+			return unproven(op)
+		}
 		if !contended(err) || try == contentionTries {
 			return classify(op, err)
 		}
@@ -203,11 +209,24 @@ func contended(err error) bool {
 func (t *Table) get(ctx context.Context, op string, key item) (item, error) {
 	ctx, done := t.limits.Limit(ctx)
 	defer done()
-	out, err := t.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &t.name, Key: key, ConsistentRead: aws.Bool(true)})
+	out, err := t.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &t.name, Key: key, ConsistentRead: aws.Bool(true), ReturnConsumedCapacity: proof})
 	if err != nil {
 		return nil, classify(op, err)
 	}
+	if out.ConsumedCapacity == nil {
+		return nil, unproven(op)
+	}
 	return out.Item, nil
+}
+
+// proof is asked for with every call. An answer that says what it cost is one of
+// DynamoDB's; to the SDK an empty body is an answer too, and reads as "nothing is
+// there" or as "it is done".
+const proof = types.ReturnConsumedCapacityTotal
+
+// unproven is the error of an answer that nobody can vouch for.
+func unproven(op string) error {
+	return failure.New(failure.Network, op, "the answer does not say what it cost, and may be none")
 }
 
 // classify gives a DynamoDB error its class.

@@ -167,7 +167,12 @@ func (t *Table) query(ctx context.Context, op, pk string, kind byte, q query, ea
 func (t *Table) queryOnce(ctx context.Context, in *dynamodb.QueryInput) (*dynamodb.QueryOutput, error) {
 	ctx, done := t.limits.Limit(ctx)
 	defer done()
-	return t.client.Query(ctx, in)
+	in.ReturnConsumedCapacity = proof
+	out, err := t.client.Query(ctx, in)
+	if err == nil && (out.ConsumedCapacity == nil || int(out.Count) != len(out.Items)) {
+		return nil, unproven("read rows")
+	}
+	return out, err
 }
 
 // openKeys reads keys of open work from the index, and where to go on.
@@ -201,18 +206,22 @@ func (t *Table) rows(ctx context.Context, op string, keys []item) ([]item, error
 	ctx, done := t.limits.Limit(ctx)
 	defer done()
 	for pending := keys; len(pending) > 0; {
-		out, err := t.client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{
-			t.name: {Keys: pending, ConsistentRead: aws.Bool(true)},
-		}})
+		out, err := t.client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{
+			RequestItems:           map[string]types.KeysAndAttributes{t.name: {Keys: pending, ConsistentRead: aws.Bool(true)}},
+			ReturnConsumedCapacity: proof,
+		})
 		if err != nil {
 			return nil, classify(op, err)
-		}
-		for _, row := range out.Responses[t.name] {
-			found[name(row)] = row
 		}
 		left := out.UnprocessedKeys[t.name].Keys
 		if len(left) == len(pending) {
 			return nil, failure.New(failure.Throttled, op, "the service left every key unread")
+		}
+		if len(out.ConsumedCapacity) == 0 {
+			return nil, unproven(op)
+		}
+		for _, row := range out.Responses[t.name] {
+			found[name(row)] = row
 		}
 		pending = left
 	}

@@ -18,9 +18,9 @@ const (
 	markFile = ".expunge-run"
 )
 
-// openFolder makes the folder of a run ready: what the run before left is removed, so that nobody takes its report for this one's. A folder that
-// no run has made is refused unless it is empty, and so is one that shares files
-// with the directory that is evaluated.
+// openFolder makes the folder of a run ready: what the run before left is
+// removed, so that nobody takes its report for this one's. A folder that no run has
+// made is refused unless it is empty, and so is the directory that is evaluated.
 func openFolder(c Config) error {
 	folder, err := filepath.Abs(c.Folder)
 	if err != nil {

@@ -41,6 +41,14 @@ func TestAReportOutlivesNoFailedRun(t *testing.T) {
 			t.Fatalf("status %d, %v", status, err)
 		}
 	}
+	mistaken := c
+	mistaken.Enforce, mistaken.Bucket = true, "exports"
+	if status, err := Run(t.Context(), mistaken); status != ExitUsage || err == nil {
+		t.Errorf("status %d, %v", status, err)
+	}
+	if _, err := os.Stat(filepath.Join(c.Folder, reportFile)); err != nil {
+		t.Errorf("arguments that begin no run took the report: %v", err)
+	}
 	c.Policy = policyFile(t, "name: [")
 	if status, err := Run(t.Context(), c); status != ExitUsage || err == nil {
 		t.Errorf("status %d, %v", status, err)

@@ -41,44 +41,50 @@ type Config struct {
 // Run plays the built-in tenants or a directory, writes the report, and returns
 // the exit status. An error explains a status that the report does not.
 func Run(ctx context.Context, c Config) (int, error) {
-	if c.Bucket == "" {
-		if err := ownEndpoints(); err != nil {
-			return ExitUsage, err
-		}
+	if err := c.check(); err != nil {
+		return ExitUsage, err
 	}
-	if !c.AsOf.IsZero() && c.AsOf.Year() < 1970 {
-		return ExitUsage, errors.New("AS_OF lies before 1970: it must be an instant that an artifact can be older than")
-	}
-	// Before anything else: a run that fails must not leave an older one's report.
+	// Before the policy is read: a run that fails must not leave an older one's report.
 	if err := openFolder(c); err != nil {
 		return ExitUsage, err
 	}
 	switch {
-	case c.Bucket != "" && c.Dir != "":
-		return ExitUsage, errors.New("BUCKET and DIR are both given: a run works on one of them")
-	case c.Bucket != "" && c.Enforce:
-		return ExitUsage, errors.New("ENFORCE=1 does not go with BUCKET: a real bucket is only ever reported on from here; the deployed pipeline is what deletes")
-	case c.Bucket != "" && c.Policy == "":
-		return ExitUsage, errors.New("POLICY is missing: BUCKET needs the policy file to evaluate it by")
 	case c.Bucket != "":
 		return runBucket(ctx, c)
-	case c.Dir == "" && (c.Policy != "" || c.Enforce):
-		return ExitUsage, errors.New("DIR or BUCKET is missing: POLICY and ENFORCE need something to work on")
-	case c.Dir != "" && c.Policy == "":
-		return ExitUsage, errors.New("POLICY is missing: DIR needs the policy file to evaluate it by")
-	case c.Dir == "":
-		return runDemo(ctx, c)
-	default:
+	case c.Dir != "":
 		return runDirectory(ctx, c)
+	default:
+		return runDemo(ctx, c)
 	}
+}
+
+// check says what is wrong with the arguments. No run has begun then, and the
+// folder is as it was.
+func (c Config) check() error {
+	switch {
+	case !c.AsOf.IsZero() && c.AsOf.Year() < 1970:
+		return errors.New("AS_OF lies before 1970: it must be an instant that an artifact can be older than")
+	case c.Bucket != "" && c.Dir != "":
+		return errors.New("BUCKET and DIR are both given: a run works on one of them")
+	case c.Bucket != "" && c.Enforce:
+		return errors.New("ENFORCE=1 does not go with BUCKET: a real bucket is only ever reported on from here; the deployed pipeline is what deletes")
+	case c.Bucket != "" && c.Policy == "":
+		return errors.New("POLICY is missing: BUCKET needs the policy file to evaluate it by")
+	case c.Bucket != "":
+		return nil
+	case c.Dir == "" && (c.Policy != "" || c.Enforce):
+		return errors.New("DIR or BUCKET is missing: POLICY and ENFORCE need something to work on")
+	case c.Dir == "" && !c.AsOf.IsZero():
+		return errors.New("AS_OF needs a directory: the built-in tenants are played on the machine's clock")
+	case c.Dir != "" && c.Policy == "":
+		return errors.New("POLICY is missing: DIR needs the policy file to evaluate it by")
+	}
+	return ownEndpoints()
 }
 
 // runDemo plays the built-in tenants on the embedded AWS, with the functions as
 // processes of their own.
 func runDemo(ctx context.Context, c Config) (int, error) {
-	if !c.AsOf.IsZero() {
-		return ExitUsage, errors.New("AS_OF needs a directory: the built-in tenants are played on the machine's clock")
-	}
 	policies, err := demoPolicies()
 	if err != nil {
 		return exitBroken, err

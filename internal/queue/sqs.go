@@ -297,6 +297,11 @@ func (s *SQS) DeadLetter(ctx context.Context, l job.Letter) error {
 	}
 	ctx, cancel := s.limits.Limit(ctx)
 	defer cancel()
-	_, err = s.client.SendMessage(ctx, in)
+	out, err := s.client.SendMessage(ctx, in)
+	if err == nil && aws.ToString(out.MessageId) == "" {
+		// The page is not delivered again once its letter is written: an answer that may
+		// be none must not stand for one.
+		return failure.New(failure.Network, opLetter, "the answer names no message")
+	}
 	return classify(opLetter, err)
 }

@@ -160,6 +160,11 @@ func TestSQSAnswersThatProveNothing(t *testing.T) {
 			t.Errorf("%q: accepted %v, %v", body, accepted, err)
 		}
 	}
+	for _, body := range []string{"", "{}", `{"MD5OfMessageBody":"9dd4e461268c8034f5c8564e155c67a6"}`} {
+		if err := answer(body).DeadLetter(t.Context(), job.Letter{Body: []byte("x"), Reason: job.ReasonAge}); !failure.Is(err, failure.Network) {
+			t.Errorf("%q: a dead letter that nobody has: %v", body, err)
+		}
+	}
 	for _, message := range []string{
 		`{}`, `{"MessageId":"m","ReceiptHandle":"h","Body":"b"}`,
 		`{"MessageId":"m","ReceiptHandle":"h","Body":"b","Attributes":{"SentTimestamp":"1","ApproximateReceiveCount":"x"}}`,

@@ -58,6 +58,7 @@ func Classify(op string, err error, code string, classOf func(code string) (fail
 		for _, name := range []string{"X-Amz-Request-Id", "X-Amzn-RequestId"} {
 			if id := header.Get(name); requestID.MatchString(id) {
 				text += ", request " + id
+				break // a service says it under one name, and what stands between may add the other
 			}
 		}
 		e.RetryAfter = retryAfter(header)

@@ -189,3 +189,23 @@ func TestScaledKeepsRelations(t *testing.T) {
 		}
 	}
 }
+
+// An answer that points elsewhere is a wrong region's. What was signed for one
+// server is never carried to another.
+func TestNoRedirectIsFollowed(t *testing.T) {
+	var followed atomic.Int64
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		followed.Add(1)
+		empty(w)
+	}))
+	t.Cleanup(other.Close)
+	for _, status := range []int{http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect} {
+		c := serve(t, short(), func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.URL+r.URL.Path, status) })
+		if err := list(t.Context(), c); err == nil {
+			t.Errorf("%d is an answer", status)
+		}
+	}
+	if n := followed.Load(); n > 0 {
+		t.Errorf("%d redirects were followed", n)
+	}
+}

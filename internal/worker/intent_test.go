@@ -324,3 +324,15 @@ func TestReportOnlyDeletesNothing(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 }
+
+// TestHoldsThatWereCutShortAreNone: the epoch says that there is a hold, and the
+// read of the holds lost it on the way.
+func TestHoldsThatWereCutShortAreNone(t *testing.T) {
+	w := newWorld(t, setup{keys: []string{"a", "b"}})
+	w.hold("h", hold.Item, root+"a")
+	w.on("holds", func(func() error) error { return nil })
+	w.invoke()
+	w.wantSent()
+	w.drain()
+	w.want(job.Completed, map[string]string{"a": "held", "b": "deleted answered"})
+}

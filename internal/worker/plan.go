@@ -65,6 +65,9 @@ func (w *Worker) vetoes(ctx context.Context, x *delivery) (int64, hold.Set, erro
 		return 0, nil, err // a tenant at epoch 0 never had a hold, and the intent checks that it still has none
 	}
 	set, err := w.Holds.Holds(ctx, x.page.Tenant)
+	if err == nil && !set.Reaches(epoch) {
+		err = failure.New(failure.Network, "read holds", "the answer lacks the hold that raised the epoch")
+	}
 	return epoch, set, err
 }
 

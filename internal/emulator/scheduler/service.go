@@ -56,11 +56,11 @@ type group struct{ created time.Time }
 // defaultGroup is in every region and can not be deleted.
 const defaultGroup = "default"
 
-// New returns a scheduler without schedules. The target is handed what is due: the
-// ARN of the schedule's target and the input with its attributes filled in. It
-// should hand it on rather than work on it, as the scheduler of AWS invokes a
-// function asynchronously, and what comes next waits for it. An error that is a
-// *wire.Error gives its code to the dead letter.
+// New returns a scheduler without schedules. It fires nothing by itself: Run does,
+// or Tick. The target is handed what is due: the ARN of the schedule's target and
+// the input with its attributes filled in. It should hand it on rather than work on
+// it, as the scheduler of AWS invokes a function asynchronously, and what comes next
+// waits for it. An error that is a *wire.Error gives its code to the dead letter.
 func New(clock wire.Clock, target func(ctx context.Context, arn string, input []byte) error) *Service {
 	return &Service{
 		clock: clock, target: target, changed: make(chan struct{}, 1),
