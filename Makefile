@@ -17,7 +17,7 @@ override ENFORCE  := $(value ENFORCE)
 override ENDPOINT := $(value ENDPOINT)
 export DIR BUCKET POLICY AS_OF ENFORCE ENDPOINT
 
-.PHONY: help run test lint golden bench conformance map
+.PHONY: help run test lint golden bench conformance emulator map
 
 help: ## print this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z][a-z-]*:.*## / { printf "  %-11s %s\n", $$1, $$2 } \
@@ -65,6 +65,9 @@ bench: ## run the benchmarks, and no test
 conformance: ## check what we take for AWS's behaviour, at ENDPOINT=URL, or ENDPOINT=aws with your own credentials
 	@[ -n "$$ENDPOINT" ] || { echo "ENDPOINT is missing: give aws, or a URL such as http://127.0.0.1:5000"; exit 2; }
 	EXPUNGE_ENDPOINT="$$ENDPOINT" go test -v -count=1 -timeout 30m -run '^TestEndpoint$$' ./internal/emulator/conformance
+
+emulator: ## serve the embedded AWS on 127.0.0.1:4566 for the AWS CLI and other programs, until Ctrl-C
+	@go build -o .bin/emulator ./internal/cmd/emulator && exec .bin/emulator
 
 map: ## print each package and the sentence it says of itself
 	@go list -f '{{.ImportPath}} {{.Doc}}' ./...

@@ -62,11 +62,12 @@ var table = map[string]string{
 	"sim":      all,
 	"local":    all + " emulator sim",
 
-	"cmd/expunge": all,
-	"cmd/local":   "local",
-	"functions":   all,
-	"infra":       "contract policy",
-	"layout":      "",
+	"cmd/expunge":  all,
+	"cmd/local":    "local",
+	"cmd/emulator": "emulator",
+	"functions":    all,
+	"infra":        "contract policy",
+	"layout":       "",
 }
 
 // pure packages can be replayed: the same values in, the same values out. The

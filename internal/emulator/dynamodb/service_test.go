@@ -549,6 +549,10 @@ func TestTables(t *testing.T) {
 	if _, err := f.DeleteTable(background(), &sdk.DeleteTableInput{TableName: aws.String("rows")}); err != nil {
 		t.Fatal(err)
 	}
+	elsewhere, err := f.ListTables(background(), &sdk.ListTablesInput{}, func(o *sdk.Options) { o.Region = "ap-south-1" })
+	if err != nil || elsewhere.TableNames == nil || len(elsewhere.TableNames) > 0 {
+		t.Errorf("a region without tables lists %#v, %v", elsewhere.TableNames, err)
+	}
 	if _, err := f.DescribeTable(background(), &sdk.DescribeTableInput{TableName: aws.String("rows")}); code(err) != "ResourceNotFoundException" {
 		t.Errorf("after deletion: %v", err)
 	}

@@ -293,7 +293,8 @@ func (g *region) listTables(in *struct {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	names := slices.Sorted(maps.Keys(g.tables))
+	names := slices.AppendSeq([]string{}, maps.Keys(g.tables)) // a region without tables answers an empty list, not null
+	slices.Sort(names)
 	names = slices.DeleteFunc(names, func(name string) bool { return name <= in.ExclusiveStartTableName })
 	result := map[string]any{"TableNames": names[:min(limit, len(names))]}
 	if len(names) > limit {
