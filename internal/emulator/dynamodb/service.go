@@ -38,13 +38,7 @@ func (s *Service) Scope() string { return "dynamodb" }
 const target = "DynamoDB_20120810."
 
 // Operation names the operation of a request.
-func (s *Service) Operation(r *http.Request) string {
-	operation, ok := strings.CutPrefix(r.Header.Get("X-Amz-Target"), target)
-	if !ok {
-		return ""
-	}
-	return operation
-}
+func (s *Service) Operation(r *http.Request) string { return wire.Target(r, target) }
 
 // Serve answers a request.
 func (s *Service) Serve(w http.ResponseWriter, r *wire.Request) {

@@ -58,13 +58,7 @@ const target = "AmazonSQS."
 
 // Operation names the operation of a request. The old query protocol carries it in
 // the body, where only Serve looks.
-func (s *Service) Operation(r *http.Request) string {
-	operation, ok := strings.CutPrefix(r.Header.Get("X-Amz-Target"), target)
-	if !ok {
-		return ""
-	}
-	return operation
-}
+func (s *Service) Operation(r *http.Request) string { return wire.Target(r, target) }
 
 // Serve answers a request.
 func (s *Service) Serve(w http.ResponseWriter, r *wire.Request) {

@@ -38,6 +38,16 @@ type Service interface {
 	Serve(w http.ResponseWriter, r *Request)
 }
 
+// Target returns the operation that the X-Amz-Target header of a JSON protocol
+// names behind the service's prefix, "" when it names none of the service's.
+func Target(r *http.Request, prefix string) string {
+	operation, ok := strings.CutPrefix(r.Header.Get("X-Amz-Target"), prefix)
+	if !ok {
+		return ""
+	}
+	return operation
+}
+
 // Scope returns the region and the service of a request's credential scope, in
 // its header or, for a presigned request, in its query. Both are "" without one.
 func Scope(r *http.Request) (region, service string) {
