@@ -12,11 +12,11 @@ import (
 const all = "contract failure job hold policy receipt audit invariant" +
 	" ledger evidence queue artifact" +
 	" enqueue worker redrive reconcile" +
-	" meter report sdk wiring"
+	" meter report rehearse sdk wiring"
 
 // suite is what the conformance suite of a client package may import, besides
 // that package. Only tests import a suite.
-const suite = "job hold policy receipt failure "
+const suite = "job hold policy receipt audit failure "
 
 // table says what each package may import from this module. A row covers one
 // package below internal, or a whole tree where one name stands for several:
@@ -29,7 +29,7 @@ var table = map[string]string{
 	"contract":  "",
 	"failure":   "",
 	"job":       "failure",
-	"hold":      "job audit failure", // its step lives beside its rule
+	"hold":      "contract job receipt audit failure", // its step lives beside its rule
 	"policy":    "job hold failure",
 	"receipt":   "job failure",
 	"audit":     "job failure contract",
@@ -37,7 +37,7 @@ var table = map[string]string{
 
 	// The AWS clients, each with its memory fake and its suite.
 	"sdk":          "failure", // how all of them talk to AWS
-	"ledger":       "job hold policy failure sdk",
+	"ledger":       "job hold policy audit failure sdk",
 	"evidence":     "receipt job failure sdk",
 	"queue":        "job failure sdk",
 	"artifact":     "job failure sdk",
@@ -50,11 +50,14 @@ var table = map[string]string{
 	// contract's numbers as a value.
 	"enqueue":   "contract job policy audit failure",
 	"worker":    "contract job hold policy receipt audit failure",
-	"redrive":   "contract job hold policy audit failure",
+	"redrive":   "contract job hold policy receipt audit failure",
 	"reconcile": "contract job policy receipt audit failure report",
 
 	// What every main is wired from.
-	"wiring": "contract failure job audit sdk ledger queue artifact evidence enqueue",
+	"wiring": "contract failure job audit sdk ledger queue artifact evidence enqueue redrive",
+
+	// What a step would do, found out by doing it on copies.
+	"rehearse": "contract job hold policy receipt audit failure worker",
 
 	"meter":    "",
 	"report":   "job policy receipt invariant",
@@ -73,7 +76,7 @@ var table = map[string]string{
 // pure packages can be replayed: the same values in, the same values out. The
 // steps are held to the same rules, or the simulation could not run them.
 var pure = strings.Fields("contract failure job hold policy receipt audit invariant" +
-	" enqueue worker redrive reconcile")
+	" enqueue worker redrive reconcile rehearse")
 
 // clients may import a client of an AWS service.
 var clients = strings.Fields("wiring ledger evidence queue artifact local emulator cmd/expunge cmd/local functions")
