@@ -228,7 +228,7 @@ func (e *Enqueuer) gate(ctx context.Context, p policy.Policy, run job.Run) (job.
 		e.tell(audit.GuardTripped, run)
 		next, err = run.Await(trips)
 	} else {
-		next, err = run.Release(e.Clock.Now().UTC(), trips, "")
+		next, err = run.Release(e.Clock.Now().UTC(), trips, "", "")
 	}
 	if err == nil {
 		err = e.Runs.SwapRun(ctx, next)

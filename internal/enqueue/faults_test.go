@@ -63,7 +63,7 @@ func TestEveryWriteFailsInEveryWay(t *testing.T) {
 func (r *region) wantSentOrPlanned() {
 	r.t.Helper()
 	messages := map[job.PageID]int{}
-	for _, d := range r.queue.Peek(job.Enforce) {
+	for _, d := range r.queue.Waiting(job.Enforce) {
 		c, err := job.Decode(d.Body)
 		if err != nil {
 			r.t.Error(err)

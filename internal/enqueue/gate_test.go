@@ -121,10 +121,10 @@ func TestReportOnlyRunIsReleasedWithTheFindingsOnRecord(t *testing.T) {
 			if run.State != job.Released || len(run.Trips) != 1 || run.ReleasedAt.IsZero() || run.Mode != job.ReportOnly {
 				t.Errorf("%s: %+v", run.State, run.Trips)
 			}
-			if n := len(r.queue.Peek(job.Enforce)); n != 0 {
+			if n := len(r.queue.Waiting(job.Enforce)); n != 0 {
 				t.Errorf("%d messages in the queue of the worker that may delete", n)
 			}
-			if len(r.queue.Peek(job.ReportOnly)) == 0 {
+			if len(r.queue.Waiting(job.ReportOnly)) == 0 {
 				t.Error("nothing was sent")
 			}
 		})
@@ -213,7 +213,7 @@ func TestGateDecidesOnce(t *testing.T) {
 			t.Errorf("first trips %t: the run is %s, the answer %s", firstTrips, run.State, receipt.State)
 		}
 		// A page is sent by one of them, or by both when the second was not told yet.
-		if n := len(r.queue.Peek(job.Enforce)); n != sent {
+		if n := len(r.queue.Waiting(job.Enforce)); n != sent {
 			t.Errorf("first trips %t: %d messages", firstTrips, n)
 		}
 	}

@@ -194,7 +194,7 @@ func (r *region) messages(n int) [][]byte {
 	r.t.Helper()
 	var bodies [][]byte
 	for _, mode := range []job.Mode{job.Enforce, job.ReportOnly} {
-		for _, d := range r.queue.Peek(mode) {
+		for _, d := range r.queue.Waiting(mode) {
 			bodies = append(bodies, d.Body)
 		}
 	}

@@ -68,7 +68,7 @@ func TestHP09SameTickTwice(t *testing.T) {
 	t.Run("ten seconds apart", func(t *testing.T) {
 		r, want := busy(t)
 		run := r.start(tick)
-		sent := len(r.queue.Peek(job.Enforce))
+		sent := len(r.queue.Waiting(job.Enforce))
 		r.clock.advance(10 * time.Second)
 		listed := 0
 		r.store.Hook = func(_ string, apply func() error) error { listed++; return apply() }
@@ -219,7 +219,7 @@ func TestPublishThatFailsIsNoRefusal(t *testing.T) {
 func TestReportOnlyDeploymentOverridesTheMode(t *testing.T) {
 	r := newRegion(t, parse(t), func(c *Config) { c.ReportOnly = true })
 	r.put(31*day, "exports/a/1")
-	if run := r.start(tick); run.Mode != job.ReportOnly || len(r.queue.Peek(job.ReportOnly)) != 1 || len(r.queue.Peek(job.Enforce)) != 0 {
+	if run := r.start(tick); run.Mode != job.ReportOnly || len(r.queue.Waiting(job.ReportOnly)) != 1 || len(r.queue.Waiting(job.Enforce)) != 0 {
 		t.Errorf("%+v", run)
 	}
 }

@@ -208,3 +208,18 @@ type Letter struct {
 	FirstAt  time.Time // when the message was first sent
 	FailedAt time.Time
 }
+
+// DeadLetter is a dead letter as it lies in its queue.
+type DeadLetter struct {
+	Delivery
+	// Letter is what stands in the attributes, and the body. Its Reason is "" when
+	// nobody wrote one.
+	Letter Letter
+	// Origin is the mode of the pages queue from which SQS moved the message itself;
+	// "" when it was sent here. Without Reason and Origin nobody knows where it comes
+	// from (RD-05).
+	Origin Mode
+	// Damaged: an attribute does not read, or the body is not the one that was
+	// written with them.
+	Damaged bool
+}

@@ -55,7 +55,7 @@ func PageEvents() []PageEvent {
 var pageMoves = map[PageState]map[PageEvent]PageState{
 	Planned:   {EventSend: Sent, EventClaim: Claimed, EventPark: Planned, EventDie: Dead},
 	Sent:      {EventSend: Sent, EventClaim: Claimed, EventPark: Planned, EventDie: Dead},
-	Claimed:   {EventSend: Claimed, EventClaim: Claimed, EventIntend: Intended, EventComplete: Completed, EventRetry: Retrying, EventPark: Planned, EventDie: Dead},
+	Claimed:   {EventSend: Claimed, EventClaim: Claimed, EventIntend: Intended, EventComplete: Completed, EventRetry: Retrying, EventPark: Planned, EventDie: Dead, EventDiscard: Discarded},
 	Intended:  {EventSend: Intended, EventClaim: Claimed, EventComplete: Completed, EventRetry: Retrying, EventPark: Planned, EventDie: Dead},
 	Retrying:  {EventSend: Retrying, EventClaim: Claimed, EventPark: Planned, EventDie: Dead},
 	Redriven:  {EventSend: Redriven, EventClaim: Claimed, EventPark: Planned, EventDie: Dead},
@@ -133,8 +133,15 @@ type Page struct {
 	RestartedAt time.Time
 	// Braked: a brake parked the page and nobody has claimed it since. It does not
 	// age meanwhile, for a brake may outlast any limit and must lose no page.
-	Braked   bool
-	LeaseEnd time.Time
+	Braked bool
+	// RedriveID is the plan that moved the page back last.
+	RedriveID RedriveID
+	// Abandoned: an operator gave the page up while it had an open intent. The next
+	// claim settles that by looking and deletes nothing.
+	Abandoned bool
+	LeaseEnd  time.Time
+	// SettledAt is when the page ended.
+	SettledAt time.Time
 	// QuietAt is when nothing of an earlier intent can land any more.
 	QuietAt time.Time
 	// BornAt never changes. A page may run since then, or since its run's release
@@ -275,6 +282,7 @@ type Settled struct {
 	Bytes   int64
 	Planned int
 	Moved   int
+	At      time.Time // now
 }
 
 func (p Page) settle(s Settled) Page {
@@ -285,6 +293,7 @@ func (p Page) settle(s Settled) Page {
 // Complete ends the page: every item has its outcome or a page of its own.
 func (p Page) Complete(s Settled) (Page, error) {
 	p, err := p.on(EventComplete)
+	p.SettledAt = s.At
 	return p.settle(s), err
 }
 
@@ -346,18 +355,36 @@ func (p Page) Lettered(now time.Time) (Page, error) {
 	return p, nil
 }
 
-// Redrive lets a dead page be claimed again, on an operator's word, with a fresh
-// number of attempts.
-func (p Page) Redrive(now, due time.Time) (Page, error) {
+// Redrive lets a dead page be claimed again, on the word of the operator who
+// applied the plan, with a fresh number of attempts.
+func (p Page) Redrive(plan RedriveID, now, due time.Time) (Page, error) {
 	p, err := p.on(EventRedrive)
+	p.RedriveID, p.Abandoned = plan, false
 	p.Spent, p.RestartedAt = p.Attempts, now
 	p.RetryAt, p.NextDue = now, due
 	return p, err
 }
 
-// Discard gives a dead page up. One with an open intent must be settled first.
+// Abandon gives up a dead page that has an open intent. What the intent may have
+// done is not known before somebody has looked, so the page goes to a worker once
+// more, which settles it without deleting (F17).
+func (p Page) Abandon(now, due time.Time) (Page, error) {
+	if p.Intent == (Intent{}) {
+		return p, failure.New(failure.Conflict, "page "+string(p.ID), "without an open intent there is nothing to settle")
+	}
+	p, err := p.Redrive("", now, due)
+	p.Abandoned = true
+	return p, err
+}
+
+// Discard gives up a page: a dead one without an open intent, or an abandoned one
+// whose claim has settled what there was to settle.
 func (p Page) Discard(s Settled) (Page, error) {
+	if settled := p.State == Claimed && p.Abandoned; !settled && (p.State != Dead || p.Intent != (Intent{})) {
+		return p, failure.New(failure.Conflict, "page "+string(p.ID), "only a dead page without an open intent, or an abandoned one, can be discarded")
+	}
 	p, err := p.on(EventDiscard)
+	p.SettledAt = s.At
 	return p.settle(s), err
 }
 

@@ -33,10 +33,15 @@ func base(s job.PageState) job.Page {
 	}
 }
 
-var settled = job.Settled{Receipt: "next", Counts: counts(9, 1), Bytes: 300, Planned: 11, Moved: 2}
+var settled = job.Settled{Receipt: "next", Counts: counts(9, 1), Bytes: 300, Planned: 11, Moved: 2, At: now}
 
 func settle(p *job.Page) {
 	p.Receipt, p.Counts, p.Bytes, p.Planned, p.Moved = "next", counts(9, 1), 300, 11, 2
+}
+
+func end(p *job.Page) {
+	settle(p)
+	p.SettledAt = now
 }
 
 // methods are all that move a page. changes is what the row has afterwards
@@ -59,7 +64,7 @@ var methods = []struct {
 			p.Intent = job.Intent{Plan: "smaller", Epoch: 5, Fence: 3, Deletes: 10}
 			p.Planned, p.QuietAt = 11, in(20*time.Minute-time.Second)
 		}},
-	{"Complete", job.EventComplete, func(p job.Page) (job.Page, error) { return p.Complete(settled) }, settle},
+	{"Complete", job.EventComplete, func(p job.Page) (job.Page, error) { return p.Complete(settled) }, end},
 	{"Retry", job.EventRetry, func(p job.Page) (job.Page, error) {
 		return p.Retry(settled, failure.Network, now, in(time.Minute), in(time.Hour))
 	}, func(p *job.Page) {
@@ -80,12 +85,25 @@ var methods = []struct {
 		settle(p)
 		p.LastClass, p.Death = failure.Network, job.Death{Reason: job.ReasonAttempts, At: now}
 	}},
-	{"Redrive", job.EventRedrive, func(p job.Page) (job.Page, error) { return p.Redrive(now, in(time.Hour)) },
+	{"Redrive", job.EventRedrive, func(p job.Page) (job.Page, error) { return p.Redrive("plan", now, in(time.Hour)) },
 		func(p *job.Page) {
+			p.RedriveID = "plan"
 			p.Spent, p.RestartedAt = 4, now
 			p.RetryAt, p.NextDue = now, in(time.Hour)
 		}},
-	{"Discard", job.EventDiscard, func(p job.Page) (job.Page, error) { return p.Discard(settled) }, settle},
+	{"Abandon", job.EventRedrive, func(p job.Page) (job.Page, error) { return p.Abandon(now, in(time.Hour)) },
+		func(p *job.Page) {
+			p.Abandoned = true
+			p.Spent, p.RestartedAt = 4, now
+			p.RetryAt, p.NextDue = now, in(time.Hour)
+		}},
+	{"Discard", job.EventDiscard, func(p job.Page) (job.Page, error) {
+		p.Intent, p.Abandoned = job.Intent{}, true
+		return p.Discard(settled)
+	}, func(p *job.Page) {
+		end(p)
+		p.Intent, p.Abandoned = job.Intent{}, true
+	}},
 	{"Lettered", "", func(p job.Page) (job.Page, error) { return p.Lettered(now) },
 		func(p *job.Page) { p.Death.LetterAt = now }},
 }
@@ -140,7 +158,7 @@ func TestFirstFailureIsTheFirst(t *testing.T) {
 		"death sets it":               {fresh, func(p job.Page) (job.Page, error) { return p.Die("old", "", "", settled, now) }, now},
 		"a later failure keeps it":    {base(job.Claimed), func(p job.Page) (job.Page, error) { return p.Retry(settled, failure.Bug, now, now, now) }, in(-30 * time.Minute)},
 		"a later death keeps it":      {base(job.Claimed), func(p job.Page) (job.Page, error) { return p.Die("old", "", "", settled, now) }, in(-30 * time.Minute)},
-		"a redrive does not clear it": {base(job.Dead), func(p job.Page) (job.Page, error) { return p.Redrive(now, now) }, in(-30 * time.Minute)},
+		"a redrive does not clear it": {base(job.Dead), func(p job.Page) (job.Page, error) { return p.Redrive("plan", now, now) }, in(-30 * time.Minute)},
 	} {
 		if got, err := c.do(c.page); err != nil || !got.FirstFailure.Equal(c.want) {
 			t.Errorf("%s: %v, %v", name, got.FirstFailure, err)
@@ -314,7 +332,7 @@ func TestC3MaxAttemptsAreExecuted(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			redriven, err := dead.Redrive(now, now)
+			redriven, err := dead.Redrive("plan", now, now)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -346,7 +364,44 @@ func TestAgeCeiling(t *testing.T) {
 
 func TestSettlementComesBack(t *testing.T) {
 	p, err := base(job.Claimed).Complete(settled)
-	if err != nil || p.Settlement() != settled {
+	want := settled
+	want.At = time.Time{}
+	if err != nil || p.Settlement() != want || !p.SettledAt.Equal(now) {
 		t.Errorf("%+v, %v", p.Settlement(), err)
+	}
+}
+
+// F17: what an open intent has done is not known, so nobody discards over it.
+func TestDiscardSettlesFirst(t *testing.T) {
+	for name, c := range map[string]struct {
+		page func() job.Page
+		ok   bool
+	}{
+		"dead with an open intent": {func() job.Page { return base(job.Dead) }, false},
+		"dead, nothing intended":   {func() job.Page { p := base(job.Dead); p.Intent = job.Intent{}; return p }, true},
+		"claimed":                  {func() job.Page { return base(job.Claimed) }, false},
+		"claimed and abandoned":    {func() job.Page { p := base(job.Claimed); p.Abandoned = true; return p }, true},
+	} {
+		p := c.page()
+		next, err := p.Discard(settled)
+		if c.ok && (err != nil || next.State != job.Discarded) || !c.ok && (!failure.Is(err, failure.Conflict) || next.State != p.State) {
+			t.Errorf("%s: %s, %v", name, next.State, err)
+		}
+	}
+	nothing := base(job.Dead)
+	nothing.Intent = job.Intent{}
+	if _, err := nothing.Abandon(now, now); !failure.Is(err, failure.Conflict) {
+		t.Errorf("a page without an intent was sent to be settled: %v", err)
+	}
+	abandoned, err := base(job.Dead).Abandon(now, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead, err := abandoned.Die("", job.ReasonAge, "", settled, in(48*time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := dead.Redrive("plan", now, now); err != nil || again.Abandoned {
+		t.Errorf("a redriven page is still given up: %v", err)
 	}
 }

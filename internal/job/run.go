@@ -1,6 +1,7 @@
 package job
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/expunge-aws/expunge/internal/failure"
@@ -83,11 +84,28 @@ type Run struct {
 	// Trips are the guard's findings in words. In an enforcing run they stop it;
 	// in a report-only run they are only reported.
 	Trips []string
-	// Approval is the reason an operator gave for releasing or rejecting.
-	Approval string
+	// Approval is the reason an operator gave for releasing or rejecting, ApprovedBy who.
+	Approval, ApprovedBy string
+	// Ratchet says in words why the run only reports although its policy enforces.
+	Ratchet []string
+	// Seal names the manifest of a closed run.
+	Seal Seal
 
 	OpenedAt, ReleasedAt, ClosedAt time.Time
 	Totals                         Totals
+}
+
+// Seal is what makes a closed run's evidence one thing: Manifest is the SHA-256 of
+// the stored manifest, Root that of the hash tree over its pages. 64 hex digits each.
+type Seal struct{ Manifest, Root string }
+
+// Fingerprint stands for all that the guard stopped: an approval that names it is
+// about this scan and no other. 32 hex digits.
+func (r Run) Fingerprint() string {
+	return digest("approve", append([]string{
+		string(r.ID), r.Policy, strconv.Itoa(r.Version), r.PolicySHA256, string(r.Mode), r.Cutoff.UTC().Format(time.RFC3339Nano),
+		strconv.Itoa(r.Examined), strconv.Itoa(r.Candidates), strconv.Itoa(r.Pages),
+	}, r.Trips...)...)
 }
 
 // Open reports whether the run still needs work.
@@ -134,10 +152,11 @@ func (r Run) Advance(s Stretch, page *Page) (Run, error) {
 	return r, nil
 }
 
-// Release lets the run's pages be claimed. reason is an operator's, "" from the guard.
-func (r Run) Release(now time.Time, trips []string, reason string) (Run, error) {
+// Release lets the run's pages be claimed. reason is an operator's and by who; both
+// are "" from the guard.
+func (r Run) Release(now time.Time, trips []string, reason, by string) (Run, error) {
 	r, err := r.on(EventRelease)
-	r.ReleasedAt, r.Trips, r.Approval = now, trips, reason
+	r.ReleasedAt, r.Trips, r.Approval, r.ApprovedBy = now, trips, reason, by
 	return r, err
 }
 
@@ -149,15 +168,15 @@ func (r Run) Await(trips []string) (Run, error) {
 }
 
 // Reject ends a run that was awaiting approval.
-func (r Run) Reject(now time.Time, reason string) (Run, error) {
+func (r Run) Reject(now time.Time, reason, by string) (Run, error) {
 	r, err := r.on(EventReject)
-	r.ClosedAt, r.Approval = now, reason
+	r.ClosedAt, r.Approval, r.ApprovedBy = now, reason, by
 	return r, err
 }
 
-// Close seals the run's totals.
-func (r Run) Close(now time.Time, totals Totals) (Run, error) {
+// Close records the run's totals, and its manifest.
+func (r Run) Close(now time.Time, totals Totals, seal Seal) (Run, error) {
 	r, err := r.on(EventClose)
-	r.ClosedAt, r.Totals = now, totals
+	r.ClosedAt, r.Totals, r.Seal = now, totals, seal
 	return r, err
 }

@@ -36,14 +36,19 @@ var runMethods = []struct {
 	{"Advance without a page", job.EventAdvance, func(r job.Run) (job.Run, error) {
 		return r.Advance(job.Stretch{Through: "d", Examined: 40, Unmatched: 40}, nil)
 	}, func(r *job.Run) { r.Cursor, r.Examined, r.Unmatched = "d", 140, 50 }},
-	{"Release", job.EventRelease, func(r job.Run) (job.Run, error) { return r.Release(now, []string{"new"}, "because") },
-		func(r *job.Run) { r.ReleasedAt, r.Trips, r.Approval = now, []string{"new"}, "because" }},
+	{"Release", job.EventRelease, func(r job.Run) (job.Run, error) { return r.Release(now, []string{"new"}, "because", "ops") },
+		func(r *job.Run) {
+			r.ReleasedAt, r.Trips, r.Approval, r.ApprovedBy = now, []string{"new"}, "because", "ops"
+		}},
 	{"Await", job.EventAwait, func(r job.Run) (job.Run, error) { return r.Await([]string{"new"}) },
 		func(r *job.Run) { r.Trips = []string{"new"} }},
-	{"Reject", job.EventReject, func(r job.Run) (job.Run, error) { return r.Reject(now, "because") },
-		func(r *job.Run) { r.ClosedAt, r.Approval = now, "because" }},
-	{"Close", job.EventClose, func(r job.Run) (job.Run, error) { return r.Close(now, job.Totals{Candidates: 9, Counts: counts(9)}) },
-		func(r *job.Run) { r.ClosedAt, r.Totals = now, job.Totals{Candidates: 9, Counts: counts(9)} }},
+	{"Reject", job.EventReject, func(r job.Run) (job.Run, error) { return r.Reject(now, "because", "ops") },
+		func(r *job.Run) { r.ClosedAt, r.Approval, r.ApprovedBy = now, "because", "ops" }},
+	{"Close", job.EventClose, func(r job.Run) (job.Run, error) {
+		return r.Close(now, job.Totals{Candidates: 9, Counts: counts(9)}, job.Seal{Manifest: "m", Root: "r"})
+	}, func(r *job.Run) {
+		r.ClosedAt, r.Totals, r.Seal = now, job.Totals{Candidates: 9, Counts: counts(9)}, job.Seal{Manifest: "m", Root: "r"}
+	}},
 }
 
 func TestEveryRunMethodInEveryState(t *testing.T) {

@@ -34,7 +34,7 @@ func TestAnyLifeOfAPage(t *testing.T) {
 				return p.Die(owner.Draw(t, "owner"), job.ReasonAge, failure.Network, p.Settlement(), at)
 			},
 			func() (job.Page, error) { return p.Lettered(at) },
-			func() (job.Page, error) { return p.Redrive(at, at) },
+			func() (job.Page, error) { return p.Redrive("plan", at, at) },
 			func() (job.Page, error) {
 				if rapid.IntRange(0, 9).Draw(t, "end") > 0 {
 					return p.Send(at)

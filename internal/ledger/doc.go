@@ -64,6 +64,7 @@
 //	claimed  --retry--> retrying
 //	claimed  --park--> planned
 //	claimed  --die--> dead
+//	claimed  --discard--> discarded
 //	intended --send--> intended
 //	intended --claim--> claimed
 //	intended --complete--> completed

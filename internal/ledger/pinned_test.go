@@ -43,7 +43,7 @@ func TestPinnedReadsOnceWhatCanNotChange(t *testing.T) {
 	}
 	read(job.Scanning, 1)
 	read(job.Scanning, 2)
-	r, _ = r.Release(time.Unix(0, 0), nil, "")
+	r, _ = r.Release(time.Unix(0, 0), nil, "", "")
 	if err := c.SwapRun(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}

@@ -192,7 +192,7 @@ func redriveDead(t *testing.T, c *Cloud) {
 			t.Errorf("a page of %s is dead: %s", p.Tenant, p.Death.Reason)
 		}
 		now := time.Now()
-		redriven, err := p.Redrive(now, now.Add(c.Settings.Overdue()))
+		redriven, err := p.Redrive("plan", now, now.Add(c.Settings.Overdue()))
 		if err == nil {
 			err = c.Ledger.SwapPage(t.Context(), redriven)
 		}

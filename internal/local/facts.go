@@ -42,7 +42,7 @@ func (w *World) Facts(ctx context.Context) (invariant.Facts, error) {
 		f.Letters = append(f.Letters, d.Letter)
 	}
 	for _, mode := range []job.Mode{job.Enforce, job.ReportOnly} {
-		for _, d := range w.Queue.Peek(mode) {
+		for _, d := range w.Queue.Waiting(mode) {
 			f.Waiting = append(f.Waiting, d.Body)
 		}
 	}

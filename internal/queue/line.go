@@ -28,8 +28,8 @@ func (m *message) delivery() job.Delivery {
 	return job.Delivery{MessageID: m.id, Handle: m.handle, Body: bytes.Clone(m.body), SentAt: m.sentAt, Receives: m.receives}
 }
 
-func (m *message) dead() Dead {
-	d := Dead{Delivery: m.delivery(), Origin: m.origin}
+func (m *message) dead() job.DeadLetter {
+	d := job.DeadLetter{Delivery: m.delivery(), Origin: m.origin}
 	letter, ok := readLetter(d.Body, m.attrs)
 	d.Letter, d.Damaged = letter, !ok
 	return d

@@ -77,6 +77,7 @@ var (
 	_ Sender    = (*Memory)(nil)
 	_ Receiver  = (*Memory)(nil)
 	_ Letterbox = (*Memory)(nil)
+	_ Inspector = (*Memory)(nil)
 )
 
 // NewMemory returns empty queues.
@@ -150,11 +151,34 @@ func (m *Memory) Receive(ctx context.Context, mode job.Mode, limit int) (got []j
 }
 
 // Letters implements Letterbox.
-func (m *Memory) Letters(ctx context.Context, limit int) (got []Dead, err error) {
+func (m *Memory) Letters(ctx context.Context, limit int) (got []job.DeadLetter, err error) {
 	if err := over(ctx, "read dead letters"); err != nil {
 		return nil, err
 	}
 	m.receive(m.letters, limit, func(msg *message) { got = append(got, msg.dead()) })
+	return got, nil
+}
+
+// Peek implements Inspector. What was shown stands behind the others afterwards, so
+// that the next answers show those.
+func (m *Memory) Peek(ctx context.Context, limit int) (got []job.DeadLetter, err error) {
+	if err := over(ctx, "look at dead letters"); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.now()
+	for range limit {
+		msg := m.letters.next(now, m.forget)
+		if msg == nil || msg.visibleAt.After(now) {
+			break
+		}
+		msg.receives++
+		m.arrivals++
+		msg.seq = m.arrivals
+		m.letters.show(msg, now)
+		got = append(got, msg.dead())
+	}
 	return got, nil
 }
 
@@ -262,7 +286,7 @@ func (m *Memory) Delay(ctx context.Context, d job.Delivery, wait time.Duration) 
 }
 
 // PutBack implements Letterbox.
-func (m *Memory) PutBack(ctx context.Context, d Dead) error {
+func (m *Memory) PutBack(ctx context.Context, d job.DeadLetter) error {
 	return m.change(ctx, "put dead letter back", m.letters, d.Handle, 0)
 }
 
@@ -305,7 +329,7 @@ func (m *Memory) DeadLetter(ctx context.Context, l job.Letter) error {
 }
 
 // Remove implements Letterbox.
-func (m *Memory) Remove(ctx context.Context, d Dead) error {
+func (m *Memory) Remove(ctx context.Context, d job.DeadLetter) error {
 	const op = "remove dead letter"
 	if err := over(ctx, op); err != nil {
 		return err
@@ -358,16 +382,16 @@ func (m *Memory) NextVisible(mode job.Mode) (at time.Time, ok bool) {
 	return msg.visibleAt, true
 }
 
-// Peek returns every message of the mode in order of arrival, hidden ones
+// Waiting returns every message of the mode in order of arrival, hidden ones
 // included, and receives none.
-func (m *Memory) Peek(mode job.Mode) (all []job.Delivery) {
+func (m *Memory) Waiting(mode job.Mode) (all []job.Delivery) {
 	m.peek(m.pages[mode], func(msg *message) { all = append(all, msg.delivery()) })
 	return all
 }
 
 // PeekLetters returns every dead letter in order of arrival, hidden ones included,
 // and receives none.
-func (m *Memory) PeekLetters() (all []Dead) {
+func (m *Memory) PeekLetters() (all []job.DeadLetter) {
 	m.peek(m.letters, func(msg *message) { all = append(all, msg.dead()) })
 	return all
 }

@@ -50,7 +50,7 @@ func TestMemory(t *testing.T) {
 		refused := map[string]bool{}
 		m.Reject = func(id string) bool { return refused[id] }
 		return queuetest.Bed{
-			Sender: m, Receiver: m, Letterbox: m, Settings: settings(), Advance: c.advance,
+			Sender: m, Receiver: m, Letterbox: m, Inspector: m, Settings: settings(), Advance: c.advance,
 			Refuse: func(ids ...string) {
 				for _, id := range ids {
 					refused[id] = true
@@ -110,33 +110,35 @@ func TestEachCallInThreeFailures(t *testing.T) {
 	}
 	ctx := context.Background()
 	calls := map[string]struct {
-		call     func(*queue.Memory, job.Delivery, queue.Dead) error
+		call     func(*queue.Memory, job.Delivery, job.DeadLetter) error
 		happened func(*queue.Memory) bool
 	}{
 		"send": {
-			func(m *queue.Memory, _ job.Delivery, _ queue.Dead) error {
+			func(m *queue.Memory, _ job.Delivery, _ job.DeadLetter) error {
 				accepted, err := m.Send(ctx, job.Enforce, pages("new"))
 				return errors.Join(err, acceptedNone(accepted))
 			},
-			func(m *queue.Memory) bool { return len(m.Peek(job.Enforce)) == 2 },
+			func(m *queue.Memory) bool { return len(m.Waiting(job.Enforce)) == 2 },
 		},
 		"ack": {
-			func(m *queue.Memory, d job.Delivery, _ queue.Dead) error { return m.Ack(ctx, job.Enforce, d) },
-			func(m *queue.Memory) bool { return len(m.Peek(job.Enforce)) == 0 && len(m.Acks()) == 1 },
+			func(m *queue.Memory, d job.Delivery, _ job.DeadLetter) error { return m.Ack(ctx, job.Enforce, d) },
+			func(m *queue.Memory) bool { return len(m.Waiting(job.Enforce)) == 0 && len(m.Acks()) == 1 },
 		},
 		"visibility": {
-			func(m *queue.Memory, d job.Delivery, _ queue.Dead) error { return m.Delay(ctx, d, time.Hour) },
+			func(m *queue.Memory, d job.Delivery, _ job.DeadLetter) error { return m.Delay(ctx, d, time.Hour) },
 			func(m *queue.Memory) bool {
 				at, _ := m.NextVisible(job.Enforce)
 				return at.Equal(time.Date(2026, 12, 1, 7, 0, 0, 0, time.UTC))
 			},
 		},
 		"dead-letter": {
-			func(m *queue.Memory, _ job.Delivery, _ queue.Dead) error { return m.DeadLetter(ctx, letterOf("new")) },
+			func(m *queue.Memory, _ job.Delivery, _ job.DeadLetter) error {
+				return m.DeadLetter(ctx, letterOf("new"))
+			},
 			func(m *queue.Memory) bool { return len(m.PeekLetters()) == 2 },
 		},
 		"remove": {
-			func(m *queue.Memory, _ job.Delivery, dead queue.Dead) error { return m.Remove(ctx, dead) },
+			func(m *queue.Memory, _ job.Delivery, dead job.DeadLetter) error { return m.Remove(ctx, dead) },
 			func(m *queue.Memory) bool { return len(m.PeekLetters()) == 0 },
 		},
 	}
@@ -228,7 +230,7 @@ func TestAckIsTold(t *testing.T) {
 	send(t, m, "a")
 	var told []queue.Acked
 	m.OnAck = func(a queue.Acked) {
-		if len(m.Peek(job.Enforce)) != 0 {
+		if len(m.Waiting(job.Enforce)) != 0 {
 			t.Error("told before it happened")
 		}
 		told = append(told, a)
@@ -276,10 +278,10 @@ func TestReceiptOfAnotherQueue(t *testing.T) {
 	if err := m.Ack(context.Background(), job.ReportOnly, d); !failure.Is(err, failure.Invalid) {
 		t.Errorf("ack: %v", err)
 	}
-	if err := m.Remove(context.Background(), queue.Dead{Delivery: d}); !failure.Is(err, failure.Invalid) {
+	if err := m.Remove(context.Background(), job.DeadLetter{Delivery: d}); !failure.Is(err, failure.Invalid) {
 		t.Errorf("remove: %v", err)
 	}
-	if len(m.Peek(job.Enforce)) != 1 {
+	if len(m.Waiting(job.Enforce)) != 1 {
 		t.Error("the message is gone")
 	}
 }
@@ -291,7 +293,7 @@ func TestCallersOwnTheirBytes(t *testing.T) {
 	must(t, err)
 	clear(msgs[0].Body)
 	clear(receive(t, m, 1)[0].Body)
-	if got := string(m.Peek(job.Enforce)[0].Body); got != "page a" {
+	if got := string(m.Waiting(job.Enforce)[0].Body); got != "page a" {
 		t.Errorf("body %q", got)
 	}
 }
@@ -354,7 +356,7 @@ func TestConcurrentUse(t *testing.T) {
 	}
 	wg.Wait()
 	s := m.Stats()
-	if left := len(m.Peek(job.Enforce)); s.Sent != s.Acked+s.Moved+left {
+	if left := len(m.Waiting(job.Enforce)); s.Sent != s.Acked+s.Moved+left {
 		t.Errorf("%+v and %d left: messages were lost", s, left)
 	}
 }

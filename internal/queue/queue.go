@@ -55,25 +55,18 @@ type Letterbox interface {
 	DeadLetter(ctx context.Context, l job.Letter) error
 	// Letters returns at most limit dead letters and hides each for the visibility
 	// timeout.
-	Letters(ctx context.Context, limit int) ([]Dead, error)
+	Letters(ctx context.Context, limit int) ([]job.DeadLetter, error)
 	// Remove deletes the letter for good, once its copy is durable elsewhere.
-	Remove(ctx context.Context, d Dead) error
+	Remove(ctx context.Context, d job.DeadLetter) error
 	// PutBack shows the letter again at once. One that is no longer in flight under
 	// this handle is failure.Absent.
-	PutBack(ctx context.Context, d Dead) error
+	PutBack(ctx context.Context, d job.DeadLetter) error
 }
 
-// Dead is a dead letter as it lies in its queue.
-type Dead struct {
-	job.Delivery
-	// Letter is what stands in the attributes, and the body. Its Reason is "" when
-	// nobody wrote one.
-	Letter job.Letter
-	// Origin is the mode of the pages queue from which SQS moved the message itself;
-	// "" when it was sent here. Without Reason and Origin nobody knows where it comes
-	// from (RD-05).
-	Origin job.Mode
-	// Damaged: an attribute does not read, or the body is not the one that was
-	// written with them.
-	Damaged bool
+// Inspector looks at dead letters without touching them.
+type Inspector interface {
+	// Peek returns at most limit dead letters and hides none of them. A letter may
+	// come again in the next answer, and one that somebody holds comes in none. What
+	// it counts as receives is nobody's attempt.
+	Peek(ctx context.Context, limit int) ([]job.DeadLetter, error)
 }

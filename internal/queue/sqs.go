@@ -25,6 +25,7 @@ const (
 	opLetters = "read dead letters"
 	opRemove  = "remove dead letter"
 	opPutBack = "put dead letter back"
+	opPeek    = "look at dead letters"
 )
 
 // URLs say where a region's queues are. A process is given those that it may use; a
@@ -84,6 +85,7 @@ var (
 	_ Sender    = (*SQS)(nil)
 	_ Receiver  = (*SQS)(nil)
 	_ Letterbox = (*SQS)(nil)
+	_ Inspector = (*SQS)(nil)
 )
 
 // NewSQS returns the queues at the URLs. It needs sqs:SendMessage on the queues that
@@ -164,13 +166,22 @@ func (s *SQS) Receive(ctx context.Context, mode job.Mode, limit int) (got []job.
 }
 
 // Letters implements Letterbox.
-func (s *SQS) Letters(ctx context.Context, limit int) (got []Dead, err error) {
-	queue, err := at(opLetters, s.urls.Letters)
+func (s *SQS) Letters(ctx context.Context, limit int) ([]job.DeadLetter, error) {
+	return s.deadLetters(ctx, opLetters, limit)
+}
+
+// Peek implements Inspector.
+func (s *SQS) Peek(ctx context.Context, limit int) ([]job.DeadLetter, error) {
+	return s.deadLetters(ctx, opPeek, limit, sqs.WithAPIOptions(hideNothing))
+}
+
+func (s *SQS) deadLetters(ctx context.Context, op string, limit int, options ...func(*sqs.Options)) (got []job.DeadLetter, err error) {
+	queue, err := at(op, s.urls.Letters)
 	if err != nil {
 		return nil, err
 	}
-	err = s.receive(ctx, opLetters, queue, limit, func(m types.Message, d job.Delivery) {
-		dead := Dead{Delivery: d, Origin: s.urls.origin(m.Attributes[string(types.MessageSystemAttributeNameDeadLetterQueueSourceArn)])}
+	err = s.receive(ctx, op, queue, limit, func(m types.Message, d job.Delivery) {
+		dead := job.DeadLetter{Delivery: d, Origin: s.urls.origin(m.Attributes[string(types.MessageSystemAttributeNameDeadLetterQueueSourceArn)])}
 		attrs := map[string]string{}
 		for name, value := range m.MessageAttributes {
 			attrs[name] = aws.ToString(value.StringValue) // a binary one is not ours, and reads as damage
@@ -178,12 +189,12 @@ func (s *SQS) Letters(ctx context.Context, limit int) (got []Dead, err error) {
 		letter, ok := readLetter(d.Body, attrs)
 		dead.Letter, dead.Damaged = letter, !ok
 		got = append(got, dead)
-	})
+	}, options...)
 	return got, err
 }
 
 // receive hands out at most limit messages of a queue.
-func (s *SQS) receive(ctx context.Context, op string, queue *string, limit int, hand func(types.Message, job.Delivery)) error {
+func (s *SQS) receive(ctx context.Context, op string, queue *string, limit int, hand func(types.Message, job.Delivery), options ...func(*sqs.Options)) error {
 	if limit < 1 {
 		return nil
 	}
@@ -196,7 +207,7 @@ func (s *SQS) receive(ctx context.Context, op string, queue *string, limit int, 
 			types.MessageSystemAttributeNameSentTimestamp, types.MessageSystemAttributeNameApproximateReceiveCount,
 			types.MessageSystemAttributeNameDeadLetterQueueSourceArn,
 		},
-	}, func(o *sqs.Options) { o.Retryer = sdk.Once() })
+	}, append(options, func(o *sqs.Options) { o.Retryer = sdk.Once() })...)
 	if err != nil {
 		return classify(op, err)
 	}
@@ -234,7 +245,7 @@ func (s *SQS) Ack(ctx context.Context, mode job.Mode, d job.Delivery) error {
 }
 
 // Remove implements Letterbox.
-func (s *SQS) Remove(ctx context.Context, d Dead) error {
+func (s *SQS) Remove(ctx context.Context, d job.DeadLetter) error {
 	queue, err := at(opRemove, s.urls.Letters)
 	if err != nil {
 		return err
@@ -259,7 +270,7 @@ func (s *SQS) Delay(ctx context.Context, d job.Delivery, wait time.Duration) err
 }
 
 // PutBack implements Letterbox.
-func (s *SQS) PutBack(ctx context.Context, d Dead) error {
+func (s *SQS) PutBack(ctx context.Context, d job.DeadLetter) error {
 	queue, err := at(opPutBack, s.urls.Letters)
 	if err != nil {
 		return err

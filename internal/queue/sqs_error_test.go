@@ -136,7 +136,7 @@ func TestSQSNotInFlight(t *testing.T) {
 		if err := s.Delay(t.Context(), job.Delivery{Handle: "h"}, time.Second); !failure.Is(err, failure.Absent) {
 			t.Errorf("delay: %s is %v", code, err)
 		}
-		if err := s.PutBack(t.Context(), Dead{Delivery: job.Delivery{Handle: "h"}}); !failure.Is(err, failure.Absent) {
+		if err := s.PutBack(t.Context(), job.DeadLetter{Delivery: job.Delivery{Handle: "h"}}); !failure.Is(err, failure.Absent) {
 			t.Errorf("put back: %s is %v", code, err)
 		}
 	}

@@ -170,7 +170,7 @@ func TestSQS(t *testing.T) {
 	queuetest.Exercise(t, func(t *testing.T) queuetest.Bed {
 		c := newCloud(t)
 		return queuetest.Bed{
-			Sender: c, Letterbox: c, Settings: settings(), Advance: c.clock.Advance,
+			Sender: c, Letterbox: c, Inspector: c, Settings: settings(), Advance: c.clock.Advance,
 			Receiver: &workers{Receiver: c, reporting: c.as(job.ReportOnly), from: map[string]job.Mode{}},
 			Refuse: func(ids ...string) {
 				bodies := map[string]bool{}
@@ -209,30 +209,30 @@ func TestSQSLostAnswers(t *testing.T) {
 	ctx := t.Context()
 	for name, row := range map[string]struct {
 		sent int // how often it goes out
-		call func(*cloud, job.Delivery, queue.Dead) error
+		call func(*cloud, job.Delivery, job.DeadLetter) error
 	}{
-		"send": {3, func(c *cloud, _ job.Delivery, _ queue.Dead) error {
+		"send": {3, func(c *cloud, _ job.Delivery, _ job.DeadLetter) error {
 			accepted, err := c.Send(ctx, job.Enforce, pages("new"))
 			return errors.Join(err, acceptedNone(accepted))
 		}},
-		"receive": {1, func(c *cloud, _ job.Delivery, _ queue.Dead) error {
+		"receive": {1, func(c *cloud, _ job.Delivery, _ job.DeadLetter) error {
 			got, err := c.Receive(ctx, job.Enforce, 10)
 			if len(got) > 0 {
 				t.Errorf("received %v", got)
 			}
 			return err
 		}},
-		"letters": {1, func(c *cloud, _ job.Delivery, _ queue.Dead) error {
+		"letters": {1, func(c *cloud, _ job.Delivery, _ job.DeadLetter) error {
 			got, err := c.Letters(ctx, 10)
 			if len(got) > 0 {
 				t.Errorf("received %v", got)
 			}
 			return err
 		}},
-		"ack":         {3, func(c *cloud, d job.Delivery, _ queue.Dead) error { return c.Ack(ctx, job.Enforce, d) }},
-		"delay":       {3, func(c *cloud, d job.Delivery, _ queue.Dead) error { return c.Delay(ctx, d, time.Hour) }},
-		"dead-letter": {3, func(c *cloud, _ job.Delivery, _ queue.Dead) error { return c.DeadLetter(ctx, letterOf("new")) }},
-		"remove":      {3, func(c *cloud, _ job.Delivery, dead queue.Dead) error { return c.Remove(ctx, dead) }},
+		"ack":         {3, func(c *cloud, d job.Delivery, _ job.DeadLetter) error { return c.Ack(ctx, job.Enforce, d) }},
+		"delay":       {3, func(c *cloud, d job.Delivery, _ job.DeadLetter) error { return c.Delay(ctx, d, time.Hour) }},
+		"dead-letter": {3, func(c *cloud, _ job.Delivery, _ job.DeadLetter) error { return c.DeadLetter(ctx, letterOf("new")) }},
+		"remove":      {3, func(c *cloud, _ job.Delivery, dead job.DeadLetter) error { return c.Remove(ctx, dead) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCloud(t)
@@ -300,7 +300,7 @@ func TestSQSQueuesNotGiven(t *testing.T) {
 	_, reading := s.Letters(ctx, 1)
 	for what, err := range map[string]error{
 		"send": sending, "receive": receiving, "letters": reading, "ack": s.Ack(ctx, job.Enforce, job.Delivery{Handle: "h"}),
-		"dead letter": s.DeadLetter(ctx, letterOf("a")), "remove": s.Remove(ctx, queue.Dead{}), "put back": s.PutBack(ctx, queue.Dead{}),
+		"dead letter": s.DeadLetter(ctx, letterOf("a")), "remove": s.Remove(ctx, job.DeadLetter{}), "put back": s.PutBack(ctx, job.DeadLetter{}),
 	} {
 		if !failure.Is(err, failure.Forbidden) {
 			t.Errorf("%s: %v", what, err)

@@ -28,7 +28,7 @@ func (p *pass) close(ctx context.Context, id job.RunID) error {
 		p.emit(audit.Event{Event: audit.TotalsMismatch, Count: sum.recorded - run.Candidates}.About(run, job.Page{}))
 		return nil
 	}
-	closed, err := run.Close(p.now(), sum.totals)
+	closed, err := run.Close(p.now(), sum.totals, job.Seal{})
 	if err == nil {
 		err = p.Runs.SwapRun(ctx, closed)
 	}

@@ -232,7 +232,7 @@ func (r *region) messagesOf(p job.Page) int {
 		r.t.Fatal(err)
 	}
 	want, n := job.NewCommand(run, p).Encode(), 0
-	for _, d := range r.queue.Peek(run.Mode) {
+	for _, d := range r.queue.Waiting(run.Mode) {
 		c, err := job.Decode(d.Body)
 		if err != nil {
 			r.t.Error(err)

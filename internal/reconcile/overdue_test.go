@@ -162,7 +162,7 @@ func TestMoreThanOneBatchIsResent(t *testing.T) {
 	for range n {
 		r.add(run, in(job.Sent)) // all due at the same instant
 	}
-	if did := r.pass(); did != (Summary{Resent: n}) || len(r.queue.Peek(job.Enforce)) != n {
+	if did := r.pass(); did != (Summary{Resent: n}) || len(r.queue.Waiting(job.Enforce)) != n {
 		t.Errorf("%+v", did)
 	}
 }

@@ -101,7 +101,7 @@ func (w *Worker) settled(ctx context.Context, s *sheet) (job.Settled, error) {
 	totals := doc.Totals()
 	return job.Settled{
 		Receipt: hash, Counts: totals.Counts, Bytes: totals.Bytes,
-		Planned: len(doc.Lines), Moved: doc.Count(receipt.Moved),
+		Planned: len(doc.Lines), Moved: doc.Count(receipt.Moved), At: w.Clock.Now().UTC(),
 	}, nil
 }
 

@@ -182,7 +182,7 @@ func (w *world) record(tenant, after, through string, candidates int) job.PageID
 
 func (w *world) release() {
 	w.t.Helper()
-	next, err := w.run.Release(w.clock.Now(), nil, "")
+	next, err := w.run.Release(w.clock.Now(), nil, "", "")
 	w.must(err)
 	w.must(w.ledger.SwapRun(w.t.Context(), next))
 	w.run = next

@@ -39,7 +39,7 @@ func TestF8_TheRunIsTheGate(t *testing.T) {
 		awaiting, err := w.run.Await(nil)
 		w.must(err)
 		w.must(w.ledger.SwapRun(t.Context(), awaiting))
-		w.run, err = awaiting.Reject(noon, "no")
+		w.run, err = awaiting.Reject(noon, "no", "legal")
 		w.must(err)
 		w.must(w.ledger.SwapRun(t.Context(), w.run))
 		w.invoke()

@@ -191,7 +191,7 @@ func (w *world) redrive() {
 	if p := w.row(); p.State != job.Dead {
 		w.t.Fatalf("the page is %s, not dead", p.State)
 	}
-	next, err := w.row().Redrive(w.clock.Now(), w.clock.Now().Add(w.config.Settings.Overdue()))
+	next, err := w.row().Redrive("plan", w.clock.Now(), w.clock.Now().Add(w.config.Settings.Overdue()))
 	w.must(err)
 	w.must(w.ledger.SwapPage(w.t.Context(), next))
 	w.post(job.NewMessage(w.run, next))

@@ -3,6 +3,8 @@ package queuetest
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"maps"
 	"time"
 
 	"github.com/expunge-aws/expunge/internal/failure"
@@ -56,6 +58,39 @@ func letterCases() []testCase {
 			s.class("put back", s.Letterbox.PutBack(context.Background(), again), failure.Absent)
 			s.noLetter()
 		}},
+		{"Peek/hides nothing", nil, func(s suite) {
+			want := map[string]bool{}
+			for i := range 3 {
+				l := letter()
+				l.Body = fmt.Appendf(nil, `{"letter":%d}`, i)
+				want[string(l.Body)] = true
+				s.ok(s.Letterbox.DeadLetter(context.Background(), l))
+			}
+			for range 2 { // what was shown is shown again
+				seen := map[string]bool{}
+				for empty := 0; len(seen) < len(want) && empty < tries; {
+					got, err := s.Inspector.Peek(context.Background(), queue.MaxBatch)
+					s.ok(err)
+					if len(got) == 0 {
+						empty++
+					}
+					for _, d := range got {
+						seen[string(d.Body)] = true
+						same(s, "letter", []job.Reason{d.Letter.Reason}, letter().Reason)
+					}
+				}
+				if !maps.Equal(seen, want) {
+					s.Errorf("saw %v, want %v", seen, want)
+				}
+			}
+			if got := s.letters(len(want)); len(got) != len(want) {
+				s.Errorf("%d letters are visible after they were looked at, want %d", len(got), len(want))
+			}
+			s.noLetter()
+			if got, err := s.Inspector.Peek(context.Background(), queue.MaxBatch); err != nil || len(got) > 0 {
+				s.Errorf("of letters that somebody holds, %d were shown: %v", len(got), err)
+			}
+		}},
 		{"Letters/again after the visibility timeout", hasClock, func(s suite) {
 			s.ok(s.Letterbox.DeadLetter(context.Background(), letter()))
 			s.letter()
@@ -63,7 +98,7 @@ func letterCases() []testCase {
 			s.letter()
 		}},
 		{"Letters/with no handle of ours", nil, func(s suite) {
-			d := queue.Dead{Delivery: job.Delivery{Handle: "handle"}}
+			d := job.DeadLetter{Delivery: job.Delivery{Handle: "handle"}}
 			s.class("remove", s.Letterbox.Remove(context.Background(), d), failure.Invalid)
 			s.class("put back", s.Letterbox.PutBack(context.Background(), d), failure.Invalid)
 		}},

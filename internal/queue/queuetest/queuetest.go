@@ -24,6 +24,7 @@ type Bed struct {
 	Sender    queue.Sender
 	Receiver  queue.Receiver
 	Letterbox queue.Letterbox
+	Inspector queue.Inspector
 	// Settings are those of the queues. MaxReceives is at least 3, LetterRetention
 	// the longer retention, and Visibility long enough that no case outlasts it.
 	Settings queue.Settings
@@ -130,7 +131,7 @@ func (s suite) none(mode job.Mode) {
 }
 
 // letters returns the visible dead letters, up to n.
-func (s suite) letters(n int) (got []queue.Dead) {
+func (s suite) letters(n int) (got []job.DeadLetter) {
 	s.Helper()
 	for empty := 0; len(got) < n && empty < tries; {
 		part, err := s.Letterbox.Letters(context.Background(), n-len(got))
@@ -143,7 +144,7 @@ func (s suite) letters(n int) (got []queue.Dead) {
 	return got
 }
 
-func (s suite) letter() queue.Dead {
+func (s suite) letter() job.DeadLetter {
 	s.Helper()
 	got := s.letters(1)
 	if len(got) != 1 {
