@@ -56,6 +56,25 @@ const (
 	PolicyRefused Name = "policy_refused"
 	// BatchEntriesRefused: the queue took only a part of the messages.
 	BatchEntriesRefused Name = "send_incomplete"
+	// DateMissed: a scheduled date has no run.
+	DateMissed Name = "run_date_missed"
+
+	// What an operator orders. Each is also an Entry in the ledger before it happens (E7).
+	RedriveApplied  Name = "redrive_applied"
+	RedriveClosed   Name = "redrive_closed"
+	AutoRedriveSet  Name = "redrive_schedule_set"
+	PageDiscarded   Name = "page_discarded"
+	LetterDiscarded Name = "letter_discarded"
+	HoldPlaced      Name = "hold_placed"
+	HoldReleased    Name = "hold_released"
+	BrakeSet        Name = "brake_set"
+	BrakeReleased   Name = "brake_released"
+	RunApproved     Name = "run_approved"
+	RunRejected     Name = "run_rejected"
+	VersionApproved Name = "policy_version_approved"
+	DrillStarted    Name = "drill_started"
+	DrillPassed     Name = "drill_passed"
+	DrillFailed     Name = "drill_failed"
 )
 
 // Event is one line. JobID is the page: the durable command (R100). Attempt is
@@ -78,7 +97,9 @@ type Event struct {
 	MessageID   string     `json:"message_id,omitzero"`
 	CodeVersion string     `json:"code_version,omitzero"`
 	// Count is what the event counts: messages sent, items settled.
-	Count int `json:"count,omitzero"`
+	Count     int           `json:"count,omitzero"`
+	HoldID    string        `json:"hold_id,omitzero"`
+	RedriveID job.RedriveID `json:"redrive_id,omitzero"`
 }
 
 // About fills in the run and the page of an event.
@@ -110,9 +131,14 @@ func (l *Lines) Emit(e Event) {
 	if err != nil {
 		return // only an instant outside of the years 0 to 9999 can do this
 	}
+	l.write(b)
+}
+
+// write prints the line in one call.
+func (l *Lines) write(line []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, _ = l.w.Write(append(ascii(b), '\n')) // the process has nowhere else to say that its log is gone
+	_, _ = l.w.Write(append(ascii(line), '\n')) // the process has nowhere else to say that its log is gone
 }
 
 // ascii escapes what JSON leaves as it is inside a string and some readers do not:
@@ -133,8 +159,9 @@ func ascii(line []byte) []byte {
 
 // Log keeps events in memory, for tests and the local run.
 type Log struct {
-	mu     sync.Mutex
-	events []Event
+	mu       sync.Mutex
+	events   []Event
+	measured []Measurement
 }
 
 // Emit appends the event.

@@ -42,6 +42,22 @@ type Settings struct {
 	// must exceed the first by the recovery window.
 	SourceRetention, DeadLetterRetention time.Duration
 
+	// RedriveAfterFailure and RedriveAfterDeath are how long after its first failure
+	// and after its death a page may be redriven at the earliest: a retry storm is over
+	// by then (R85).
+	RedriveAfterFailure, RedriveAfterDeath time.Duration
+	// RedriveAttempts is how many attempts a page may have in all its lives (R86).
+	RedriveAttempts int
+	// RedriveLife is how long a redrive plan may be applied.
+	RedriveLife time.Duration
+	// RedrivePlan is how many pages one plan may hold, RedriveBatch how many one call
+	// moves, RedriveRate how many of them in a second (R91).
+	RedrivePlan, RedriveBatch, RedriveRate int
+	// DrillLife is for how long a passed drill allows a scheduled redrive (R16).
+	DrillLife time.Duration
+	// MissedAfter is how long after its instant a scheduled date without a run is missed.
+	MissedAfter time.Duration
+
 	// ReconcileEvery is the period of the reconcile function.
 	ReconcileEvery time.Duration
 	// Objective is how soon after it may run a page should be settled;
@@ -84,6 +100,15 @@ func Production() Settings {
 		MaxReceives:         10,
 		SourceRetention:     4 * 24 * time.Hour,
 		DeadLetterRetention: 14 * 24 * time.Hour,
+		RedriveAfterFailure: 15 * time.Minute,
+		RedriveAfterDeath:   5 * time.Minute,
+		RedriveAttempts:     15,
+		RedriveLife:         10 * time.Minute,
+		RedrivePlan:         1000,
+		RedriveBatch:        100,
+		RedriveRate:         10,
+		DrillLife:           30 * 24 * time.Hour,
+		MissedAfter:         time.Hour,
 		ReconcileEvery:      5 * time.Minute,
 		Objective:           15 * time.Minute,
 		Concurrency:         5,
@@ -100,6 +125,7 @@ func (s Settings) Scaled(by int) Settings {
 	for _, d := range []*time.Duration{
 		&s.FunctionTimeout, &s.RequestLifetime, &s.SigningMargin, &s.TakeMargin, &s.AgeCeiling,
 		&s.BackoffBase, &s.BackoffCap, &s.SourceRetention, &s.DeadLetterRetention,
+		&s.RedriveAfterFailure, &s.RedriveAfterDeath, &s.RedriveLife, &s.DrillLife, &s.MissedAfter,
 		&s.ReconcileEvery, &s.Objective, &s.ClockSkew,
 	} {
 		*d /= time.Duration(by)
@@ -126,6 +152,12 @@ func (s Settings) Validate() error {
 		{s.SplitItems >= 1 && s.SplitItems <= 25, "1 to 25 split-off items fit the completing transaction"},
 		{s.Concurrency >= 2, "an event source mapping's maximum concurrency is at least 2"},
 		{s.ReconcileEvery < s.Objective, "reconcile must run within the objective"},
+		{s.RedriveAfterDeath > 0 && s.RedriveAfterDeath <= s.RedriveAfterFailure, "a redrive waits after the death, and at least as long after the first failure"},
+		{s.RedriveAttempts > s.MaxAttempts, "a page must be redriven at least once before its attempts are used up"},
+		{s.RedriveLife > 0 && s.RedriveLife < s.AgeCeiling, "a redrive plan expires before what it has seen is old"},
+		{s.RedriveRate >= 1 && s.RedriveBatch >= s.RedriveRate && s.RedrivePlan >= s.RedriveBatch, "redrive rate <= batch <= plan"},
+		{s.RedrivePlan <= 1000, "a redrive plan's pages fit a DynamoDB transaction of 4 MB"},
+		{s.DrillLife > 0 && s.MissedAfter >= s.Objective, "a date is missed only after its objective"},
 	}
 	for _, r := range relations {
 		if !r.holds {

@@ -18,6 +18,7 @@ type Environment struct {
 	Mode           string // which queue a worker reads: enforce or report-only
 	Policies       string // folder of policy files in the function's package
 	EnqueueName    string // function that resumes scans
+	RedriveName    string // function that goes on with redrives
 	CodeVersion    string // version of the code, for evidence and events
 	Scale          string // divisor of every duration; "" or 1 in a deployed region
 }
@@ -38,6 +39,7 @@ func variables() []variable {
 		{"EXPUNGE_MODE", func(e *Environment) *string { return &e.Mode }},
 		{"EXPUNGE_POLICIES", func(e *Environment) *string { return &e.Policies }},
 		{"EXPUNGE_ENQUEUE_FUNCTION", func(e *Environment) *string { return &e.EnqueueName }},
+		{"EXPUNGE_REDRIVE_FUNCTION", func(e *Environment) *string { return &e.RedriveName }},
 		{"EXPUNGE_CODE_VERSION", func(e *Environment) *string { return &e.CodeVersion }},
 		{"EXPUNGE_SCALE", func(e *Environment) *string { return &e.Scale }},
 	}

@@ -50,9 +50,9 @@ func seed(t *testing.T, m *ledger.Memory) (job.Run, []job.Page) {
 	return r, pages
 }
 
-func overdue(t *testing.T, m *ledger.Memory) map[job.PageID]bool {
+func open(t *testing.T, m *ledger.Memory) map[job.PageID]bool {
 	t.Helper()
-	pages, err := m.OverduePages(t.Context(), instant, nil, 100)
+	pages, err := m.OpenPages(t.Context(), nil, 100)
 	check(t, err)
 	found := map[job.PageID]bool{}
 	for _, p := range pages {
@@ -68,7 +68,7 @@ func TestDB12ALaggingIndexHidesNothingElse(t *testing.T) {
 	r, pages := seed(t, m)
 	hidden := pages[1]
 	m.Lag = func(p job.Page) bool { return p.ID == hidden.ID }
-	if found := overdue(t, m); found[hidden.ID] || len(found) != len(pages)-1 {
+	if found := open(t, m); found[hidden.ID] || len(found) != len(pages)-1 {
 		t.Errorf("the index shows %d pages, the hidden one %v", len(found), found[hidden.ID])
 	}
 	got, err := m.Page(t.Context(), hidden.Run, hidden.Tenant, hidden.ID)
@@ -85,7 +85,7 @@ func TestDB12ALaggingIndexHidesNothingElse(t *testing.T) {
 	check(t, err)
 	check(t, m.SwapPage(t.Context(), sent))
 	m.Lag = nil
-	if found := overdue(t, m); !found[hidden.ID] || len(found) != len(pages) {
+	if found := open(t, m); !found[hidden.ID] || len(found) != len(pages) {
 		t.Errorf("the next pass sees %d pages, the hidden one %v", len(found), found[hidden.ID])
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
+	"github.com/expunge-aws/expunge/internal/audit"
 	"github.com/expunge-aws/expunge/internal/failure"
 	"github.com/expunge-aws/expunge/internal/hold"
 	"github.com/expunge-aws/expunge/internal/job"
@@ -19,7 +19,8 @@ import (
 type Memory struct {
 	// Hook decides the fate of every write. Its operations are "publish-policy",
 	// "open-run", "run:<state>", "record", "page:<state>", "pages:<state>", "intend", "complete",
-	// "hold" and "brake"; the state is the one written.
+	// "hold", "brake", "approve", "watch", "entry", "redrive" and "auto-redrive"; the
+	// state is the one written.
 	Hook failure.Hook
 	// Lag hides a page from the index of open pages, as an index that is behind does.
 	Lag func(job.Page) bool
@@ -32,6 +33,12 @@ type Memory struct {
 	holds    map[string]hold.Set
 	epochs   map[string]int64
 	brakes   []job.Brake
+
+	approvals map[string]policy.Approval
+	watches   map[string]job.Watch
+	entries   map[string]audit.Entry
+	redrives  map[job.RedriveID]redrive
+	auto      job.AutoRedrive
 }
 
 type policyKey struct {
@@ -61,6 +68,11 @@ func NewMemory() *Memory {
 		tenants:  map[job.RunID][]string{},
 		holds:    map[string]hold.Set{},
 		epochs:   map[string]int64{},
+
+		approvals: map[string]policy.Approval{},
+		watches:   map[string]job.Watch{},
+		entries:   map[string]audit.Entry{},
+		redrives:  map[job.RedriveID]redrive{},
 	}
 }
 
@@ -315,40 +327,64 @@ func sortKey(p job.Page) string {
 
 // OpenRuns returns the runs that still need work, from an index that may lag.
 func (m *Memory) OpenRuns(_ context.Context) ([]job.Run, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var open []job.Run
-	for _, r := range m.runs {
-		if r.Open() {
-			open = append(open, unshared(r))
-		}
-	}
-	slices.SortFunc(open, func(a, b job.Run) int { return cmp.Compare(a.ID, b.ID) })
-	return open, nil
+	return m.runsThat(job.Run.Open), nil
 }
 
-// OverduePages returns up to limit pages that are past their due time, or dead
-// without a dead letter, from an index that may lag; the longest open first.
-// after is the last page of the answer before, nil to begin.
-func (m *Memory) OverduePages(_ context.Context, now time.Time, after *job.Page, limit int) ([]job.Page, error) {
+// AwaitingRuns returns the runs that wait for an operator, from an index that may lag.
+func (m *Memory) AwaitingRuns(_ context.Context) ([]job.Run, error) {
+	return m.runsThat(awaiting), nil
+}
+
+func awaiting(r job.Run) bool { return r.State == job.AwaitingApproval }
+
+func (m *Memory) runsThat(wanted func(job.Run) bool) []job.Run {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var due []job.Page
+	var all []job.Run
+	for _, r := range m.runs {
+		if wanted(r) {
+			all = append(all, unshared(r))
+		}
+	}
+	slices.SortFunc(all, func(a, b job.Run) int { return cmp.Or(a.OpenedAt.Compare(b.OpenedAt), cmp.Compare(a.ID, b.ID)) })
+	return all
+}
+
+// OpenPages returns up to limit pages that need work, from an index that may lag, the
+// longest open first: those that wait for a worker, and dead ones that are owed their
+// dead letter. after is the last page of the answer before, nil to begin.
+func (m *Memory) OpenPages(_ context.Context, after *job.Page, limit int) ([]job.Page, error) {
+	return m.pagesThat(needsWork, after, limit), nil
+}
+
+// DeadPages is the same of the dead pages whose dead letter is durable: they wait
+// for an operator.
+func (m *Memory) DeadPages(_ context.Context, after *job.Page, limit int) ([]job.Page, error) {
+	return m.pagesThat(waits, after, limit), nil
+}
+
+func (m *Memory) pagesThat(wanted func(job.Page) bool, after *job.Page, limit int) []job.Page {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var all []job.Page
 	for _, pages := range m.pages {
 		for _, p := range pages {
-			if overdue(p, now) && (m.Lag == nil || !m.Lag(p)) && (after == nil || bySince(p, *after) > 0) {
-				due = append(due, p)
+			if wanted(p) && (m.Lag == nil || !m.Lag(p)) && (after == nil || bySince(p, *after) > 0) {
+				all = append(all, p)
 			}
 		}
 	}
-	slices.SortFunc(due, bySince)
-	return due[:min(limit, len(due))], nil
+	slices.SortFunc(all, bySince)
+	return all[:min(limit, len(all))]
 }
 
-// overdue reports whether nobody seems to be doing the page's work.
-func overdue(p job.Page, now time.Time) bool {
-	return p.State.Open() && !now.Before(p.NextDue) || p.State == job.Dead && p.Death.LetterAt.IsZero()
+// needsWork reports whether the page waits for a worker, or its dead letter is owed.
+func needsWork(p job.Page) bool {
+	return p.State.Open() || p.State == job.Dead && p.Death.LetterAt.IsZero()
 }
+
+// waits reports whether the page waits for an operator.
+func waits(p job.Page) bool { return p.State == job.Dead && !p.Death.LetterAt.IsZero() }
 
 // bySince is the order of the index of open work. It never changes in a page's
 // life, so that the index is written twice in it and not with every step.
@@ -368,6 +404,13 @@ func (m *Memory) ClosedRuns(_ context.Context, name string, limit int) ([]job.Ru
 	}
 	slices.SortFunc(closed, func(a, b job.Run) int { return b.Scheduled.Compare(a.Scheduled) })
 	return closed[:min(limit, len(closed))], nil
+}
+
+// RecentRuns returns the policy's last ended runs of any kind, newest first.
+func (m *Memory) RecentRuns(_ context.Context, name string, limit int) ([]job.Run, error) {
+	ended := m.runsThat(func(r job.Run) bool { return r.Policy == name && (r.State == job.Closed || r.State == job.Rejected) })
+	slices.SortFunc(ended, func(a, b job.Run) int { return cmp.Or(b.Scheduled.Compare(a.Scheduled), cmp.Compare(b.ID, a.ID)) })
+	return ended[:min(limit, len(ended))], nil
 }
 
 // Runs returns every run, for reports and checks of a local run.

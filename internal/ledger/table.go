@@ -45,6 +45,14 @@ const (
 	rowHold    = 'h'
 	rowBrakes  = 'b'
 	rowHistory = 'c'
+	rowEnded   = 'd' // a run that ended and is no history for the guard
+	rowName    = 'n'
+	rowApprove = 'a'
+	rowWatch   = 'w'
+	rowEntry   = 'y'
+	rowRedrive = 'm'
+	rowMoves   = 'k' // the pages of a redrive plan
+	rowAuto    = 'u'
 )
 
 // Table is the ledger in DynamoDB. It passes the same suite as Memory.
@@ -122,6 +130,8 @@ const (
 	ifEpoch = "epoch = :epoch"
 	// No hold was ever placed on the tenant, so its epoch is 0.
 	ifNoEpoch = "attribute_not_exists(epoch) OR epoch = :epoch"
+	// The row is still the one that was read, or none was.
+	ifUnmovedOrNew = "rev = :read OR (:read = :none AND attribute_not_exists(pk))"
 	// This policy version is new, or it says the same.
 	ifSamePolicy = "attribute_not_exists(pk) OR sha256 = :sha256"
 )

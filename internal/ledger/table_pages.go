@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -181,23 +180,46 @@ func (t *Table) pagesOf(ctx context.Context, run job.RunID, tenant string, kind 
 	return pages, nil
 }
 
-// OverduePages returns up to limit pages that are past their due time, or dead
-// without a dead letter; the longest open first. The index holds keys only and
-// may lag, so each row is read again.
-func (t *Table) OverduePages(ctx context.Context, now time.Time, after *job.Page, limit int) ([]job.Page, error) {
+// PageAt returns the range that handles a key of the tenant, given relative to the
+// tenant's prefix, or failure.Absent. It is the last range that starts before the key.
+func (t *Table) PageAt(ctx context.Context, run job.RunID, tenant, key string) (job.Page, error) {
+	q := query{limit: 1, backwards: true, start: keyed(orderPK(run, tenant), rowRange, key), begun: true}
+	pages, err := t.pagesOf(ctx, run, tenant, rowRange, q)
+	if err != nil {
+		return job.Page{}, err
+	}
+	if len(pages) == 0 || key <= pages[0].After || key > pages[0].Through {
+		return job.Page{}, noPageAt(run)
+	}
+	return pages[0], nil
+}
+
+// OpenPages returns up to limit pages that need work, the longest open first: those
+// that wait for a worker, and dead ones that are owed their dead letter. The index
+// holds keys only and may lag, so each row is read again.
+func (t *Table) OpenPages(ctx context.Context, after *job.Page, limit int) ([]job.Page, error) {
+	return t.indexed(ctx, openPage, needsWork, after, limit)
+}
+
+// DeadPages is the same of the dead pages whose dead letter is durable: they wait
+// for an operator.
+func (t *Table) DeadPages(ctx context.Context, after *job.Page, limit int) ([]job.Page, error) {
+	return t.indexed(ctx, openDead, waits, after, limit)
+}
+
+func (t *Table) indexed(ctx context.Context, kind string, wanted func(job.Page) bool, after *job.Page, limit int) ([]job.Page, error) {
 	var start item
 	if after != nil {
 		start = keyed(pagePK(after.ID), rowPage, "")
-		start[attrOpen] = text("page")
-		start[attrSince] = text(sortable(after.BornAt) + string(after.ID))
+		start[attrOpen], start[attrSince] = text(kind), text(sortable(after.BornAt)+string(after.ID))
 	}
-	var due []job.Page
+	var all []job.Page
 	for {
-		keys, next, err := t.openKeys(ctx, "page", start)
+		keys, next, err := t.openKeys(ctx, kind, start)
 		if err != nil {
 			return nil, err
 		}
-		rows, err := t.rows(ctx, "read overdue pages", keys)
+		rows, err := t.rows(ctx, "read open pages", keys)
 		if err != nil {
 			return nil, err
 		}
@@ -206,14 +228,14 @@ func (t *Table) OverduePages(ctx context.Context, now time.Time, after *job.Page
 			if err != nil {
 				return nil, err
 			}
-			if overdue(p, now) {
-				if due = append(due, p); len(due) == limit {
-					return due, nil
+			if wanted(p) {
+				if all = append(all, p); len(all) == limit {
+					return all, nil
 				}
 			}
 		}
 		if start = next; start == nil {
-			return due, nil
+			return all, nil
 		}
 	}
 }

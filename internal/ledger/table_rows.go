@@ -23,7 +23,25 @@ func tenantPK(tenant string) string                      { return "tenant#" + te
 func versionSK(version int) string                       { return strconv.Itoa(version) }
 func historySK(scheduled time.Time, id job.RunID) string { return sortable(scheduled) + string(id) }
 
-const brakesPK = "brakes"
+const (
+	brakesPK = "brakes"
+	namesPK  = "policies"
+	autoPK   = "redrive"
+)
+
+func redrivePK(id job.RedriveID) string { return "redrive#" + string(id) }
+
+// entryPK is a partition of a month's orders: few, and read newest first.
+func entryPK(at time.Time) string { return "audit#" + at.UTC().Format("2006-01") }
+
+// The kinds of open work, each a partition of the index.
+const (
+	openPage    = "page"
+	openDead    = "dead"
+	openRun     = "run"
+	openWaiting = "waiting"
+	openRedrive = "redrive"
+)
 
 // sortable writes an instant so that text order is time order.
 func sortable(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000000Z") }
@@ -64,13 +82,21 @@ func pageRow(p job.Page) item {
 	row := keyed(pagePK(p.ID), rowPage, "")
 	row[attrRev] = number(p.Rev)
 	row[attrAfter], row[attrKey] = binary(0, p.After), binary(0, p.Through)
-	if p.State.Open() || p.State == job.Dead && p.Death.LetterAt.IsZero() {
-		row[attrOpen] = text("page")
-		row[attrSince] = text(sortable(p.BornAt) + string(p.ID))
+	if needsWork(p) || waits(p) {
+		row[attrOpen], row[attrSince] = openKey(p)
 	}
 	p.After, p.Through = "", ""
 	row[attrDoc] = document(p)
 	return row
+}
+
+// openKey is a page's place in the index.
+func openKey(p job.Page) (kind, since types.AttributeValue) {
+	kind = text(openPage)
+	if waits(p) {
+		kind = text(openDead)
+	}
+	return kind, text(sortable(p.BornAt) + string(p.ID))
 }
 
 func readPage(row item) (p job.Page, err error) {
@@ -100,13 +126,25 @@ func runRow(r job.Run) item {
 	row := keyed(runPK(r.ID), rowRun, "")
 	row[attrRev] = number(r.Rev)
 	row[attrKey] = binary(0, r.Cursor)
-	if r.Open() {
-		row[attrOpen] = text("run")
+	if kind := kindOf(r); kind != "" {
+		row[attrOpen] = text(kind)
 		row[attrSince] = text(sortable(r.OpenedAt) + string(r.ID))
 	}
 	r.Cursor = ""
 	row[attrDoc] = document(r)
 	return row
+}
+
+// kindOf is the kind of open work that a run is, "" for none.
+func kindOf(r job.Run) string {
+	switch {
+	case r.Open():
+		return openRun
+	case awaiting(r):
+		return openWaiting
+	default:
+		return ""
+	}
 }
 
 func readRun(row item) (r job.Run, err error) {

@@ -1,7 +1,9 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"strconv"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -13,11 +15,12 @@ import (
 	"github.com/expunge-aws/expunge/internal/policy"
 )
 
-// PublishPolicy records a policy version, as Memory does.
+// PublishPolicy records a policy version, as Memory does, and the policy's name.
 func (t *Table) PublishPolicy(ctx context.Context, p policy.Policy) error {
 	row := keyed(policyPK(p.Name), rowPolicy, versionSK(p.Version))
 	row[attrDoc], row[attrSHA] = text(string(p.Canonical())), text(p.SHA256())
-	err := t.write(ctx, "publish policy "+p.Name, row, ifSamePolicy, item{":sha256": text(p.SHA256())})
+	err := t.transact(ctx, "publish policy "+p.Name,
+		t.put(row, ifSamePolicy, item{":sha256": text(p.SHA256())}), t.put(keyed(namesPK, rowName, p.Name), "", nil))
 	if failure.Is(err, failure.Conflict) {
 		return failure.New(failure.Invalid, "publish policy "+p.Name, "this version was published with other content")
 	}
@@ -70,55 +73,96 @@ func (t *Table) Run(ctx context.Context, id job.RunID) (job.Run, error) {
 	return readRun(row)
 }
 
-// SwapRun writes the run if its row is still the one it was computed from. The
-// end of a scheduled run also goes into its policy's history.
+// SwapRun writes the run if its row is still the one it was computed from. One that
+// ends also goes into its policy's history; what a scheduled run had is what the
+// guard compares later ones with.
 func (t *Table) SwapRun(ctx context.Context, next job.Run) error {
 	op := "write run " + string(next.ID)
-	if next.State != job.Closed || next.RequestID != "" {
+	if next.State != job.Closed && next.State != job.Rejected {
 		return t.write(ctx, op, runRow(next), ifUnmoved, unmoved(next.Rev))
 	}
-	history := keyed(policyPK(next.Policy), rowHistory, historySK(next.Scheduled, next.ID))
-	history[attrKey], history[attrDoc] = runRow(next)[attrKey], runRow(next)[attrDoc]
-	return t.transact(ctx, op, t.put(runRow(next), ifUnmoved, unmoved(next.Rev)), t.put(history, "", nil))
+	kind := byte(rowHistory)
+	if next.State == job.Rejected || next.RequestID != "" {
+		kind = rowEnded
+	}
+	ended := keyed(policyPK(next.Policy), kind, historySK(next.Scheduled, next.ID))
+	ended[attrKey], ended[attrDoc] = runRow(next)[attrKey], runRow(next)[attrDoc]
+	return t.transact(ctx, op, t.put(runRow(next), ifUnmoved, unmoved(next.Rev)), t.put(ended, "", nil))
 }
 
 // OpenRuns returns the runs that still need work, from an index that may lag.
 func (t *Table) OpenRuns(ctx context.Context) ([]job.Run, error) {
-	var open []job.Run
+	return t.indexedRuns(ctx, openRun)
+}
+
+// AwaitingRuns returns the runs that wait for an operator, from an index that may lag.
+func (t *Table) AwaitingRuns(ctx context.Context) ([]job.Run, error) {
+	return t.indexedRuns(ctx, openWaiting)
+}
+
+func (t *Table) indexedRuns(ctx context.Context, kind string) ([]job.Run, error) {
+	var all []job.Run
+	err := t.each(ctx, "read open runs", kind, func(row item) error {
+		r, err := readRun(row)
+		if err == nil && kindOf(r) == kind {
+			all = append(all, r)
+		}
+		return err
+	})
+	return all, err
+}
+
+// each reads every row that the index has of a kind.
+func (t *Table) each(ctx context.Context, op, kind string, yield func(item) error) error {
 	var start item
 	for {
-		keys, next, err := t.openKeys(ctx, "run", start)
+		keys, next, err := t.openKeys(ctx, kind, start)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		rows, err := t.rows(ctx, "read open runs", keys)
+		rows, err := t.rows(ctx, op, keys)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for _, row := range rows {
-			r, err := readRun(row)
-			if err != nil {
-				return nil, err
-			}
-			if r.Open() {
-				open = append(open, r)
+			if err := yield(row); err != nil {
+				return err
 			}
 		}
 		if start = next; start == nil {
-			return open, nil
+			return nil
 		}
 	}
 }
 
 // ClosedRuns returns the policy's last closed scheduled runs, newest first.
 func (t *Table) ClosedRuns(ctx context.Context, name string, limit int) ([]job.Run, error) {
-	var closed []job.Run
-	err := t.query(ctx, "read history of "+name, policyPK(name), rowHistory, query{limit: limit, backwards: true}, func(row item) error {
+	return t.endedRuns(ctx, name, rowHistory, limit)
+}
+
+// RecentRuns returns the policy's last ended runs of any kind, newest first.
+func (t *Table) RecentRuns(ctx context.Context, name string, limit int) ([]job.Run, error) {
+	scheduled, err := t.endedRuns(ctx, name, rowHistory, limit)
+	if err != nil {
+		return nil, err
+	}
+	others, err := t.endedRuns(ctx, name, rowEnded, limit)
+	if err != nil {
+		return nil, err
+	}
+	all := append(scheduled, others...)
+	slices.SortFunc(all, func(a, b job.Run) int { return cmp.Or(b.Scheduled.Compare(a.Scheduled), cmp.Compare(b.ID, a.ID)) })
+	return all[:min(limit, len(all))], nil
+}
+
+func (t *Table) endedRuns(ctx context.Context, name string, kind byte, limit int) ([]job.Run, error) {
+	var ended []job.Run
+	err := t.query(ctx, "read history of "+name, policyPK(name), kind, query{limit: limit, backwards: true}, func(row item) error {
 		r, err := readRun(row)
-		closed = append(closed, r)
+		ended = append(ended, r)
 		return err
 	})
-	return closed, err
+	return ended, err
 }
 
 // batchRows is how many rows one BatchGetItem reads:

@@ -17,6 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"github.com/expunge-aws/expunge/internal/audit"
 	"github.com/expunge-aws/expunge/internal/emulator"
 	emulated "github.com/expunge-aws/expunge/internal/emulator/dynamodb"
 	"github.com/expunge-aws/expunge/internal/emulator/wire"
@@ -137,9 +138,31 @@ func calls(l *ledger.Table) map[string]func(context.Context) error {
 		"Complete":     func(ctx context.Context) error { return l.Complete(ctx, page, nil) },
 		"Tenants":      func(ctx context.Context) error { _, err := l.Tenants(ctx, "r"); return err },
 		"Pages":        func(ctx context.Context) error { _, err := l.Pages(ctx, "r", "school-4", nil, 10); return err },
-		"OverduePages": func(ctx context.Context) error { _, err := l.OverduePages(ctx, at, nil, 10); return err },
-		"Epoch":        func(ctx context.Context) error { _, err := l.Epoch(ctx, "school-4"); return err },
-		"Holds":        func(ctx context.Context) error { _, err := l.Holds(ctx, "school-4"); return err },
+		"DeadPages":    func(ctx context.Context) error { _, err := l.DeadPages(ctx, nil, 10); return err },
+		"AwaitingRuns": func(ctx context.Context) error { _, err := l.AwaitingRuns(ctx); return err },
+		"RecentRuns":   func(ctx context.Context) error { _, err := l.RecentRuns(ctx, "exports", 3); return err },
+		"PolicyNames":  func(ctx context.Context) error { _, err := l.PolicyNames(ctx); return err },
+		"LatestPolicy": func(ctx context.Context) error { _, err := l.LatestPolicy(ctx, "exports"); return err },
+		"RunsOf":       func(ctx context.Context) error { _, err := l.RunsOf(ctx, "school-4"); return err },
+		"PageAt":       func(ctx context.Context) error { _, err := l.PageAt(ctx, "r", "school-4", "k"); return err },
+		"Approval":     func(ctx context.Context) error { _, err := l.Approval(ctx, "exports"); return err },
+		"Approve":      func(ctx context.Context) error { return l.Approve(ctx, policy.Approval{Policy: "exports", Rev: 1}) },
+		"Watch":        func(ctx context.Context) error { _, err := l.Watch(ctx, "exports"); return err },
+		"SwapWatch":    func(ctx context.Context) error { return l.SwapWatch(ctx, job.Watch{Policy: "exports", Rev: 1}) },
+		"PutEntry":     func(ctx context.Context) error { return l.PutEntry(ctx, audit.Entry{At: at}) },
+		"Entries":      func(ctx context.Context) error { _, err := l.Entries(ctx, at, at.Add(1), 3); return err },
+		"PutRedrive": func(ctx context.Context) error {
+			return l.PutRedrive(ctx, job.NewRedrive("eu-central-1", at, at, "", nil), nil)
+		},
+		"Redrive":         func(ctx context.Context) error { _, err := l.Redrive(ctx, "m"); return err },
+		"RedrivePages":    func(ctx context.Context) error { _, err := l.RedrivePages(ctx, "m"); return err },
+		"SwapRedrive":     func(ctx context.Context) error { return l.SwapRedrive(ctx, job.Redrive{ID: "m", Rev: 2}) },
+		"OpenRedrives":    func(ctx context.Context) error { _, err := l.OpenRedrives(ctx); return err },
+		"AutoRedrive":     func(ctx context.Context) error { _, err := l.AutoRedrive(ctx); return err },
+		"SwapAutoRedrive": func(ctx context.Context) error { return l.SwapAutoRedrive(ctx, job.AutoRedrive{Rev: 1}) },
+		"OpenPages":       func(ctx context.Context) error { _, err := l.OpenPages(ctx, nil, 10); return err },
+		"Epoch":           func(ctx context.Context) error { _, err := l.Epoch(ctx, "school-4"); return err },
+		"Holds":           func(ctx context.Context) error { _, err := l.Holds(ctx, "school-4"); return err },
 		"PlaceHold": func(ctx context.Context) error {
 			_, err := l.PlaceHold(ctx, hold.Hold{ID: "h", Tenant: "school-4", Scope: hold.Tenant, PlacedAt: at})
 			return err

@@ -202,8 +202,7 @@ func (c *Cloud) quiet(ctx context.Context) (bool, error) {
 			return false, nil
 		}
 	}
-	// Everything in the index of open work is overdue long before that instant.
-	open, err := c.Ledger.OverduePages(ctx, time.Now().Add(patience), nil, 1)
+	open, err := c.Ledger.OpenPages(ctx, nil, 1)
 	if err != nil || len(open) > 0 {
 		return false, err
 	}

@@ -327,7 +327,7 @@ type hints struct {
 	pages []job.Page
 }
 
-func (h hints) OverduePages(_ context.Context, _ time.Time, after *job.Page, _ int) ([]job.Page, error) {
+func (h hints) OpenPages(_ context.Context, after *job.Page, _ int) ([]job.Page, error) {
 	if after != nil {
 		return nil, nil
 	}

@@ -12,6 +12,7 @@ package reconcile
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/expunge-aws/expunge/internal/audit"
@@ -24,7 +25,7 @@ import (
 // it shows in the next, and what it shows is read again before anything is written.
 type index interface {
 	OpenRuns(ctx context.Context) ([]job.Run, error)
-	OverduePages(ctx context.Context, now time.Time, after *job.Page, limit int) ([]job.Page, error)
+	OpenPages(ctx context.Context, after *job.Page, limit int) ([]job.Page, error)
 }
 
 // rows reads strongly consistent.
@@ -141,15 +142,17 @@ func (p *pass) overdue(ctx context.Context) error {
 	var errs []error
 	var last *job.Page
 	for !p.late() {
-		pages, err := p.Index.OverduePages(ctx, start, last, overdueBatch)
+		pages, err := p.Index.OpenPages(ctx, last, overdueBatch)
 		if err != nil {
 			return errors.Join(append(errs, err)...)
 		}
 		if len(pages) == 0 {
 			break
 		}
+		end := pages[len(pages)-1]
+		last = &end
+		pages = slices.DeleteFunc(pages, func(page job.Page) bool { return page.State.Open() && start.Before(page.NextDue) })
 		errs = append(errs, p.treat(ctx, pages))
-		last = &pages[len(pages)-1]
 	}
 	return errors.Join(errs...)
 }

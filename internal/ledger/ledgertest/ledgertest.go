@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/expunge-aws/expunge/internal/audit"
 	"github.com/expunge-aws/expunge/internal/failure"
 	"github.com/expunge-aws/expunge/internal/hold"
 	"github.com/expunge-aws/expunge/internal/job"
@@ -32,9 +33,56 @@ type Ledger interface {
 	Pages
 	PageIndex
 	PageWrites
+	Finders
 	Holds
 	HoldWrites
 	Brakes
+	Approvals
+	Watches
+	Entries
+	Redrives
+	AutoRedrives
+}
+
+// Finders say where something is, strongly consistent.
+type Finders interface {
+	PolicyNames(ctx context.Context) ([]string, error)
+	LatestPolicy(ctx context.Context, name string) (policy.Policy, error)
+	RunsOf(ctx context.Context, tenant string) ([]job.RunID, error)
+	PageAt(ctx context.Context, run job.RunID, tenant, key string) (job.Page, error)
+}
+
+// Approvals keeps which version of a policy may delete.
+type Approvals interface {
+	Approval(ctx context.Context, name string) (policy.Approval, error)
+	Approve(ctx context.Context, next policy.Approval) error
+}
+
+// Watches keeps how far a policy's schedule was looked at.
+type Watches interface {
+	Watch(ctx context.Context, name string) (job.Watch, error)
+	SwapWatch(ctx context.Context, next job.Watch) error
+}
+
+// Entries keeps the orders of operators.
+type Entries interface {
+	PutEntry(ctx context.Context, e audit.Entry) error
+	Entries(ctx context.Context, since, until time.Time, limit int) ([]audit.Entry, error)
+}
+
+// Redrives keeps redrive plans.
+type Redrives interface {
+	PutRedrive(ctx context.Context, r job.Redrive, pages []job.RedrivePage) error
+	Redrive(ctx context.Context, id job.RedriveID) (job.Redrive, error)
+	RedrivePages(ctx context.Context, id job.RedriveID) ([]job.RedrivePage, error)
+	SwapRedrive(ctx context.Context, next job.Redrive) error
+	OpenRedrives(ctx context.Context) ([]job.Redrive, error)
+}
+
+// AutoRedrives keeps whether a schedule may redrive.
+type AutoRedrives interface {
+	AutoRedrive(ctx context.Context) (job.AutoRedrive, error)
+	SwapAutoRedrive(ctx context.Context, next job.AutoRedrive) error
 }
 
 // Policies keeps policy versions, each published once.
@@ -53,7 +101,9 @@ type Runs interface {
 // RunIndex finds runs. It may lag.
 type RunIndex interface {
 	OpenRuns(ctx context.Context) ([]job.Run, error)
+	AwaitingRuns(ctx context.Context) ([]job.Run, error)
 	ClosedRuns(ctx context.Context, policy string, limit int) ([]job.Run, error)
+	RecentRuns(ctx context.Context, policy string, limit int) ([]job.Run, error)
 }
 
 // Pages reads pages, strongly consistent.
@@ -66,7 +116,8 @@ type Pages interface {
 
 // PageIndex finds pages. It may lag.
 type PageIndex interface {
-	OverduePages(ctx context.Context, now time.Time, after *job.Page, limit int) ([]job.Page, error)
+	OpenPages(ctx context.Context, after *job.Page, limit int) ([]job.Page, error)
+	DeadPages(ctx context.Context, after *job.Page, limit int) ([]job.Page, error)
 }
 
 // PageWrites puts and moves pages.
@@ -100,7 +151,7 @@ type Brakes interface {
 // Exercise runs the suite. open returns an empty ledger that lives until its test
 // ends.
 func Exercise(t *testing.T, open func(t *testing.T) Ledger) {
-	for _, part := range []map[string]func(*testing.T, Ledger){policyTests, runTests, recordTests, pageTests, orderTests, holdTests} {
+	for _, part := range []map[string]func(*testing.T, Ledger){policyTests, runTests, recordTests, pageTests, orderTests, holdTests, orderlyTests} {
 		for name, test := range part {
 			t.Run(name, func(t *testing.T) { test(t, open(t)) })
 		}

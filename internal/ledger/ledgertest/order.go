@@ -1,6 +1,7 @@
 package ledgertest
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -12,8 +13,8 @@ import (
 var orderTests = map[string]func(*testing.T, Ledger){
 	"pages of a tenant ascend by the start of their range": pagesAscend,
 	"pages after one that is not there":                    pagesAfterAbsent,
-	"F7 overdue pages are those that are owed something":   overdueContains,
-	"overdue pages, the longest open first":                overdueOrder,
+	"F7 overdue pages are those that are owed something":   openContains,
+	"overdue pages, the longest open first":                openOrder,
 }
 
 // longest is the longest start of a range: an S3 key has at most 1,024 bytes and
@@ -98,12 +99,12 @@ func pagesAfterAbsent(t *testing.T, l Ledger) {
 	}
 }
 
-// overdue walks the overdue pages and returns their starts.
-func overdue(t *testing.T, l Ledger, now time.Time, limit int) string {
+// startsIn walks an index of pages and returns where they start.
+func startsIn(t *testing.T, l Ledger, index func(context.Context, *job.Page, int) ([]job.Page, error), limit int) string {
 	t.Helper()
 	var found []string
 	for _, p := range walk(t, limit, func(after *job.Page, limit int) ([]job.Page, error) {
-		return l.OverduePages(t.Context(), now, after, limit)
+		return index(t.Context(), after, limit)
 	}) {
 		stored, err := l.Page(t.Context(), p.Run, p.Tenant, p.ID)
 		ok(t, err)
@@ -112,45 +113,48 @@ func overdue(t *testing.T, l Ledger, now time.Time, limit int) string {
 	return strings.Join(found, "\n")
 }
 
-func overdueContains(t *testing.T, l Ledger) {
+// Every page is in the index of those that need work, in that of those that wait
+// for an operator, or has ended.
+func openContains(t *testing.T, l Ledger) {
 	r := opened(t, l, runOf("exports", instant))
-	var want []string
-	put := func(name string, state job.PageState, due, lettered time.Time, owed bool) {
+	var open, dead []string
+	put := func(name string, state job.PageState, lettered time.Time, in *[]string) {
 		p := pageOf(r, tenant, name)
 		r = recorded(t, l, r, p)
-		p.State, p.Rev, p.NextDue = state, 2, due
+		p.State, p.Rev = state, 2
 		if state == job.Dead || state == job.Redriven {
 			p.Death = job.Death{Reason: job.ReasonAttempts, At: instant, LetterAt: lettered}
 		}
 		ok(t, l.SwapPage(t.Context(), p))
-		if owed {
-			want = append(want, name)
+		if in != nil {
+			*in = append(*in, name)
 		}
 	}
 	for _, state := range job.PageStates() {
-		open := state.Open()
-		put(string(state)+" due long ago", state, after(-time.Hour), instant, open)
-		put(string(state)+" due now", state, instant, instant, open)
-		put(string(state)+" due in a nanosecond", state, after(1), instant, false)
-		put(string(state)+" due later", state, after(time.Hour), instant, false)
+		in := &open
+		switch state {
+		case job.Dead:
+			in = &dead
+		case job.Completed, job.Discarded:
+			in = nil
+		}
+		put(string(state), state, instant, in)
 	}
-	put("dead without letter, due long ago", job.Dead, after(-time.Hour), time.Time{}, true)
-	put("dead without letter, due later", job.Dead, after(time.Hour), time.Time{}, true)
-	put("dead without letter, never due", job.Dead, time.Time{}, time.Time{}, true)
-	put("sent, no due time", job.Sent, time.Time{}, time.Time{}, true)
-	slices.Sort(want)
+	put("dead without letter", job.Dead, time.Time{}, &open)
+	slices.Sort(open)
 	for _, limit := range []int{1, 3, 100} {
-		eventually(t, strings.Join(want, "\n"), func() (string, error) {
-			found := strings.Split(overdue(t, l, instant, limit), "\n")
+		eventually(t, strings.Join(open, "\n"), func() (string, error) {
+			found := strings.Split(startsIn(t, l, l.OpenPages, limit), "\n")
 			slices.Sort(found)
 			return strings.Join(found, "\n"), nil
 		})
+		eventually(t, strings.Join(dead, "\n"), func() (string, error) { return startsIn(t, l, l.DeadPages, limit), nil })
 	}
 }
 
 // Pages of all runs and tenants are in one order, and one that leaves the index,
 // or comes in, moves no other.
-func overdueOrder(t *testing.T, l Ledger) {
+func openOrder(t *testing.T, l Ledger) {
 	first := opened(t, l, runOf("exports", instant))
 	second := opened(t, l, runOf("exports-2", instant))
 	names := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
@@ -172,19 +176,19 @@ func overdueOrder(t *testing.T, l Ledger) {
 		*run = recorded(t, l, *run, pages[i])
 	}
 	for _, limit := range []int{1, 3, 8, 100} {
-		eventually(t, strings.Join(names, "\n"), func() (string, error) { return overdue(t, l, instant, limit), nil })
+		eventually(t, strings.Join(names, "\n"), func() (string, error) { return startsIn(t, l, l.OpenPages, limit), nil })
 	}
-	got, err := l.OverduePages(t.Context(), instant, nil, 3)
+	got, err := l.OpenPages(t.Context(), nil, 3)
 	ok(t, err)
-	sent, err := pages[0].Send(after(time.Hour))
-	ok(t, err)
-	ok(t, l.SwapPage(t.Context(), sent))
-	rest, err := l.OverduePages(t.Context(), instant, &got[len(got)-1], 100)
+	ended := pages[0]
+	ended.State, ended.Rev = job.Completed, 2
+	ok(t, l.SwapPage(t.Context(), ended))
+	rest, err := l.OpenPages(t.Context(), &got[len(got)-1], 100)
 	ok(t, err)
 	if ids(rest) != ids(pages[len(got):]) {
 		t.Errorf("after %d pages:\n%s", len(got), ids(rest))
 	}
-	eventually(t, strings.Join(names[1:], "\n"), func() (string, error) { return overdue(t, l, instant, 100), nil })
+	eventually(t, strings.Join(names[1:], "\n"), func() (string, error) { return startsIn(t, l, l.OpenPages, 100), nil })
 
 	// Pages that are due at the same instant all come, each once.
 	for i := range pages[:4] {
@@ -195,7 +199,7 @@ func overdueOrder(t *testing.T, l Ledger) {
 	for _, limit := range []int{1, 2, 100} {
 		eventually(t, "tie a,tie b,tie c,tie d", func() (string, error) {
 			var ties []string
-			for name := range strings.SplitSeq(overdue(t, l, instant, limit), "\n") {
+			for name := range strings.SplitSeq(startsIn(t, l, l.OpenPages, limit), "\n") {
 				if strings.HasPrefix(name, "tie ") {
 					ties = append(ties, name)
 				}
