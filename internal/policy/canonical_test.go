@@ -47,11 +47,37 @@ func TestCanonicalDependsOnTheContentAlone(t *testing.T) {
 		{"exports/{tenant}/csv/", "exports/{tenant}/"}, {"school-[0-9]+", "school-[0-9]*"}, {"18240", "18241"},
 		{"0.25", "0.2501"}, {"urgent: true", "urgent: false"}, {`"04:15"`, `"04:16"`}, {"1h30m", "1h31m"},
 		{"versions: current", "versions: all"}, {"acme-exports", "acme-export"}, {"max_rate: 1000", "max_rate: 1001"},
+		{"mode: enforce", "mode: enforce\nreport_only_dates: 3"}, {"every: daily", "every: daily\n  catch_up: true"},
 	} {
 		c := valid(t, with(t, change[0], change[1]))
 		if c.SHA256() == a.SHA256() || c.Equal(a) {
 			t.Errorf("%v changed nothing", change)
 		}
+	}
+}
+
+// The keys that came later are in the form only where a file says something with
+// them. A file that says the default is another text than one that is silent, and
+// keeps its meaning whatever the default.
+func TestHP08LaterKeysAreLeftOutOfTheFormOfASilentFile(t *testing.T) {
+	const saysBoth = `{"bucket":"acme-exports","keys":"exports/{tenant}/csv/","limits":{"max_growth":2.5,"max_objects":18240,` +
+		`"max_rate":1000,"max_share":0.25},"mode":"enforce","name":"exports","objective":"1h30m0s","region":"eu-central-1","report_only_dates":3,` +
+		`"retention_days":30,"schedule":{"at":"04:15","catch_up":true,"every":"daily","zone":"Europe/Berlin"},"tenant_pattern":"school-[0-9]+",` +
+		`"urgent":true,"version":3,"versions":"current"}`
+	both := valid(t, with(t, "mode: enforce\nschedule:", "mode: enforce\nreport_only_dates: 3\nschedule:\n  catch_up: true"))
+	if got := string(both.Canonical()); got != saysBoth {
+		t.Errorf("got  %s\nwant %s", got, saysBoth)
+	}
+	const hash = "d5172cfcc5597e03dd03d995afc8dda3bc6ff8ba3ede85cb427764bb0f73f93e"
+	if got := both.SHA256(); got != hash {
+		t.Errorf("hash %s", got)
+	}
+	// Versions that were published before the keys came rely on it.
+	if DefaultReportOnlyDates != 3 {
+		t.Error("the default that stands in no form was changed")
+	}
+	if silent := valid(t, with(t, "every: daily", "every: daily\n  catch_up: false")); silent.SHA256() != valid(t, base).SHA256() {
+		t.Error("catch_up: false is what a silent file says, and hashes to something else")
 	}
 }
 
@@ -100,6 +126,10 @@ func TestLoadRefusesRows(t *testing.T) {
 		{"mode missing", `"mode":"enforce",`, ""},
 		{"an empty optional value", `"tenant_pattern":"school-[0-9]+"`, `"tenant_pattern":""`},
 		{"zone of the host", "Europe/Berlin", "Local"},
+		{"R137 no dates written down", `"retention_days"`, `"report_only_dates":0,"retention_days"`},
+		{"R137 dates below zero", `"retention_days"`, `"report_only_dates":-1,"retention_days"`},
+		{"R137 dates over the ceiling", `"retention_days"`, `"report_only_dates":31,"retention_days"`},
+		{"HP-10 no catch-up written down", `"every"`, `"catch_up":false,"every"`},
 		{"two problems", `"mode":"enforce","name":"exports"`, `"mode":"x","name":"X"`},
 	} {
 		text := c.replacement

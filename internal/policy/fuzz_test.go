@@ -15,6 +15,8 @@ import (
 // FuzzParse: no file panics, and whatever parses keeps every promise of a policy.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(base))
+	f.Add([]byte(base + "report_only_dates: 5\n"))
+	f.Add([]byte(strings.Replace(base, "every: daily", "every: daily\n  catch_up: true", 1)))
 	files, _ := filepath.Glob("../../infra/policies/*.yaml")
 	for _, file := range files {
 		data, err := os.ReadFile(file)
@@ -81,6 +83,12 @@ func promises(t *testing.T, p Policy) {
 	}
 	if next := p.Schedule.Next(at); !next.After(at) || next.Sub(at) > 15*24*time.Hour {
 		t.Fatalf("next %s", next)
+	}
+	if dates := p.ReportOnlyDatesNeeded(); dates < 1 || dates > MaxReportOnlyDates {
+		t.Fatalf("R137: %d dates", dates)
+	}
+	if found := Differences(p, p); found != nil {
+		t.Fatalf("differs from itself: %v", found)
 	}
 	if p.Sentence() == "" || p.Schedule.Cron() == "" {
 		t.Fatal("no words")

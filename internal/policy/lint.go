@@ -22,12 +22,14 @@ const (
 	ShareOff        Code = "share-off"
 	ObjectsCeiling  Code = "objects-at-ceiling"
 	GrowthCeiling   Code = "growth-at-ceiling"
+	FewReports      Code = "few-reports"
 	Overlap         Code = "overlap"
 	SameName        Code = "same-name"
 
 	// The policy runs, or ends, at other times than its author means.
 	AtSkipped           Code = "at-skipped"
 	AtDoubled           Code = "at-doubled"
+	CatchUpUnneeded     Code = "catch-up-unneeded"
 	RetentionNearPeriod Code = "retention-near-period"
 	ObjectiveUnmeetable Code = "objective-unmeetable"
 	ObjectiveShort      Code = "objective-short"
@@ -37,8 +39,8 @@ const (
 func Codes() []Code {
 	return []Code{
 		PatternMatchesNothing, TenantOutsidePattern, OlderThanS3,
-		ShortRoot, WholeFirstLevel, ShareOff, ObjectsCeiling, GrowthCeiling, Overlap, SameName,
-		AtSkipped, AtDoubled, RetentionNearPeriod, ObjectiveUnmeetable, ObjectiveShort,
+		ShortRoot, WholeFirstLevel, ShareOff, ObjectsCeiling, GrowthCeiling, FewReports, Overlap, SameName,
+		AtSkipped, AtDoubled, CatchUpUnneeded, RetentionNearPeriod, ObjectiveUnmeetable, ObjectiveShort,
 	}
 }
 
@@ -106,18 +108,25 @@ func (p Policy) lintWide(add func(Code, string, string)) {
 	if p.Limits.MaxGrowth == CeilingGrowth {
 		add(GrowthCeiling, "limits.max_growth", "A run may hold "+group(CeilingGrowth)+" times the usual without approval, the most that can be configured.")
 	}
+	if dates := p.ReportOnlyDatesNeeded(); dates < DefaultReportOnlyDates {
+		add(FewReports, "report_only_dates", "It may delete once its runs have only reported on "+count(dates, "date")+
+			": "+group(DefaultReportOnlyDates)+" are the rule, for what one date hides another shows.")
+	}
 }
 
 func (p Policy) lintTimes(asOf time.Time, add func(Code, string, string)) {
-	if skipped, doubled := p.Schedule.oddDays(asOf); len(skipped)+len(doubled) > 0 {
-		if len(skipped) > 0 {
-			add(AtSkipped, "schedule.at", "No run starts on "+strings.Join(skipped, ", ")+": "+p.Schedule.At+
-				" does not exist in "+p.Schedule.Zone+" that day.")
-		}
-		if len(doubled) > 0 {
-			add(AtDoubled, "schedule.at", p.Schedule.At+" comes twice in "+p.Schedule.Zone+" on "+strings.Join(doubled, ", ")+
-				": the run starts at the first and not again.")
-		}
+	skipped, doubled := p.Schedule.oddDays(asOf)
+	if len(skipped) > 0 && !p.Schedule.CatchUp {
+		add(AtSkipped, "schedule.at", "No run starts on "+strings.Join(skipped, ", ")+": "+p.Schedule.At+
+			" does not exist in "+p.Schedule.Zone+" that day.")
+	}
+	if len(doubled) > 0 {
+		add(AtDoubled, "schedule.at", p.Schedule.At+" comes twice in "+p.Schedule.Zone+" on "+strings.Join(doubled, ", ")+
+			": the run starts at the first and not again.")
+	}
+	if p.Schedule.CatchUp && p.Schedule.Every == Daily && len(skipped) == 0 {
+		add(CatchUpUnneeded, "schedule.catch_up", "No clock change skips "+p.Schedule.At+" in "+p.Schedule.Zone+
+			", and the next day's run takes what a missed one left: catch_up only starts dates whose schedule somebody disabled or deleted.")
 	}
 	if period := p.Schedule.days(); p.RetentionDays <= period {
 		add(RetentionNearPeriod, "retention_days", "An object is deleted at an age of "+group(p.RetentionDays)+" to "+

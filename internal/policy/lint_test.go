@@ -47,6 +47,13 @@ var lints = []struct {
 	{"growth at the ceiling", "2.5", "100", []Code{GrowthCeiling}},
 	{"growth below the ceiling", "2.5", "99.99", nil},
 
+	{"one date of reports", "mode: enforce", "mode: enforce\nreport_only_dates: 1", []Code{FewReports}},
+	{"two dates of reports", "mode: enforce", "mode: enforce\nreport_only_dates: 2", []Code{FewReports}},
+	{"three dates of reports", "mode: enforce", "mode: enforce\nreport_only_dates: 3", nil},
+
+	{"HP-10 catch-up of a time in Berlin's gap", "at: \"04:15\"", "at: \"02:30\"\n  catch_up: true", []Code{AtDoubled}},
+	{"catch-up of a weekly schedule", "every: daily", "every: weekly\n  weekday: monday\n  catch_up: true", nil},
+	{"catch-up of a daily schedule without a gap", "every: daily", "every: daily\n  catch_up: true", []Code{CatchUpUnneeded}},
 	{"a time in Berlin's gap", `"04:15"`, `"02:30"`, []Code{AtSkipped, AtDoubled}},
 	{"just before the gap", `"04:15"`, `"01:59"`, nil},
 	{"just after the gap", `"04:15"`, `"03:00"`, nil},

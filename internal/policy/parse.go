@@ -185,11 +185,13 @@ func (p *Policy) fields() []field {
 		{name: "tenant_pattern", allowed: allowPattern, set: filled(&p.TenantPattern)},
 		{name: "retention_days", required: true, allowed: allowRetention, set: whole(&p.RetentionDays)},
 		{name: "mode", required: true, allowed: allowMode, set: text(&p.Mode)},
+		{name: "report_only_dates", allowed: allowDates, set: some(&p.ReportOnlyDates)},
 		{name: "schedule", required: true, allowed: allowSchedule, table: []field{
 			{name: "every", required: true, allowed: allowEvery, set: text(&p.Schedule.Every)},
 			{name: "weekday", allowed: allowWeekday, set: filled(&p.Schedule.Weekday)},
 			{name: "at", required: true, allowed: allowAt, set: text(&p.Schedule.At)},
 			{name: "zone", required: true, allowed: allowZone, set: text(&p.Schedule.Zone)},
+			{name: "catch_up", allowed: allowCatchUp, set: truth(&p.Schedule.CatchUp)},
 		}},
 		{name: "limits", allowed: allowLimits, table: []field{
 			{name: "max_objects", allowed: allowObjects, set: whole(&p.Limits.MaxObjects)},

@@ -178,6 +178,15 @@ var refusals = []refusal{
 	{"mode unknown", "mode: enforce", "mode: delete"},
 	{"mode in capitals", "mode: enforce", "mode: Enforce"},
 	{"mode blank", "mode: enforce", "mode:"},
+	{"R137 dates zero", "mode: enforce", "mode: enforce\nreport_only_dates: 0"},
+	{"R137 dates minus zero", "mode: enforce", "mode: enforce\nreport_only_dates: -0"},
+	{"R137 dates minus one", "mode: enforce", "mode: enforce\nreport_only_dates: -1"},
+	{"R137 dates over the ceiling", "mode: enforce", "mode: enforce\nreport_only_dates: 31"},
+	{"R137 dates blank", "mode: enforce", "mode: enforce\nreport_only_dates:"},
+	{"R137 dates false", "mode: enforce", "mode: enforce\nreport_only_dates: false"},
+	{"R137 dates text", "mode: enforce", "mode: enforce\nreport_only_dates: none"},
+	{"R137 dates fraction", "mode: enforce", "mode: enforce\nreport_only_dates: 2.5"},
+	{"R137 dates twice", "mode: enforce", "mode: enforce\nreport_only_dates: 3\nreport_only_dates: 1"},
 	{"versions unknown", "versions: current", "versions: noncurrent"},
 	{"versions a truth value", "versions: current", "versions: true"},
 	{"urgent yes", "urgent: true", "urgent: yes"},
@@ -216,6 +225,11 @@ var refusals = []refusal{
 	{"HP-06 zone folder", "Europe/Berlin", "Europe/"},
 	{"HP-06 zone path", "Europe/Berlin", "../Europe/Berlin"},
 	{"HP-06 zone missing", "  zone: Europe/Berlin\n", ""},
+
+	{"HP-10 catch_up blank", "every: daily", "every: daily\n  catch_up:"},
+	{"HP-10 catch_up yes", "every: daily", "every: daily\n  catch_up: yes"},
+	{"HP-10 catch_up a number", "every: daily", "every: daily\n  catch_up: 1"},
+	{"HP-10 catch_up beside the schedule", "mode: enforce", "mode: enforce\ncatch_up: true"},
 
 	// Limits.
 	{"S9 limits blank", "limits:\n  max_objects: 18240\n  max_share: 0.25\n  max_growth: 2.5\n  max_rate: 1000\n", "limits:\n"},
@@ -294,6 +308,28 @@ func TestParseReadsEveryKey(t *testing.T) {
 	if !p.Equal(want) {
 		t.Errorf("got  %s\nwant %s", p.Canonical(), want.Canonical())
 	}
+	p = valid(t, with(t, "mode: enforce\nschedule:", "mode: enforce\nreport_only_dates: 5\nschedule:\n  catch_up: true"))
+	want.ReportOnlyDates, want.Schedule.CatchUp = 5, true
+	if !p.Equal(want) {
+		t.Errorf("got  %s\nwant %s", p.Canonical(), want.Canonical())
+	}
+}
+
+func TestR137ReportOnlyDatesNeeded(t *testing.T) {
+	for text, want := range map[string]int{
+		"":                       DefaultReportOnlyDates,
+		"report_only_dates: 1":   1,
+		"report_only_dates: 3":   3,
+		"report_only_dates: 30":  MaxReportOnlyDates,
+		"report_only_dates: 12 ": 12,
+	} {
+		if got := valid(t, base+text).ReportOnlyDatesNeeded(); got != want {
+			t.Errorf("%q: %d", text, got)
+		}
+	}
+	if got := (Policy{}).ReportOnlyDatesNeeded(); got != 3 {
+		t.Errorf("a policy that says nothing needs %d", got)
+	}
 }
 
 func TestParseFillsInDefaults(t *testing.T) {
@@ -360,6 +396,11 @@ var accepted = []refusal{
 	{"all versions", "versions: current", "versions: all"},
 	{"not urgent", "urgent: true", "urgent: false"},
 	{"report-only", "mode: enforce", "mode: report-only"},
+	{"one date of reports", "mode: enforce", "mode: enforce\nreport_only_dates: 1"},
+	{"the usual dates of reports", "mode: enforce", "mode: enforce\nreport_only_dates: 3"},
+	{"most dates of reports", "mode: enforce", "mode: enforce\nreport_only_dates: 30"},
+	{"catch up", "every: daily", "every: daily\n  catch_up: true"},
+	{"no catch up", "every: daily", "every: daily\n  catch_up: false"},
 	{"single quotes", "name: exports", "'name': 'exports'"},
 	{"document start and end", "name: exports", "---\nname: exports"},
 	{"three-part zone", "Europe/Berlin", "America/Argentina/Buenos_Aires"},

@@ -26,6 +26,9 @@ const (
 	// CeilingRate is the most max_rate may ask for, in keys a second: over ten
 	// partitions of a bucket at S3's 3,500 writes a second each.
 	CeilingRate = 50_000
+	// MaxReportOnlyDates is the most report_only_dates may ask for: a month of
+	// daily runs.
+	MaxReportOnlyDates = 30
 	// MinObjective and MaxObjective bound the objective.
 	MinObjective = time.Minute
 	MaxObjective = 7 * 24 * time.Hour
@@ -41,6 +44,12 @@ const (
 	DefaultMaxRate    = 3_000
 	DefaultObjective  = 15 * time.Minute
 )
+
+// DefaultReportOnlyDates is what report_only_dates means where a file is silent.
+// Unlike the defaults above it is not in the canonical form, for the key came
+// after versions were on record: changing it would change those in silence, which
+// no hash would show, so it stays as it is (HP-08).
+const DefaultReportOnlyDates = 3
 
 // Versions says which versions of an object a policy works on.
 type Versions string
@@ -89,6 +98,8 @@ type Policy struct {
 	RetentionDays int `json:"retention_days" jsonschema:"required,minimum=1,maximum=36500"`
 	// report-only says what would be deleted and touches nothing; enforce deletes.
 	Mode job.Mode `json:"mode" jsonschema:"required,enum=report-only,enum=enforce"`
+	// On how many different dates the policy must have run report-only before it may enforce: 1 to 30.
+	ReportOnlyDates int `json:"report_only_dates,omitzero" jsonschema:"default=3,minimum=1,maximum=30"`
 	// When a run starts.
 	Schedule Schedule `json:"schedule" jsonschema:"required"`
 	// What a run may do at most before a person has to approve it, and how fast.
@@ -116,6 +127,8 @@ type Schedule struct {
 	At string `json:"at" jsonschema:"required,pattern=^([01][0-9]|2[0-3]):[0-5][0-9]$"`
 	// The IANA name of the zone, such as Europe/Berlin or UTC. It also counts the days of the retention.
 	Zone string `json:"zone" jsonschema:"required,minLength=1,maxLength=64"`
+	// Whether a date that never ran is started late, because its schedule was deleted or disabled, or a clock change skipped its time. Of several such dates only the newest is started: its run takes what the others left.
+	CatchUp bool `json:"catch_up,omitzero" jsonschema:"default=false"`
 }
 
 // Limits say what a run may do at most before a person has to approve it, and
@@ -129,6 +142,15 @@ type Limits struct {
 	MaxGrowth float64 `json:"max_growth" jsonschema:"default=3,minimum=1,maximum=100"`
 	// The most keys deleted in a second by all workers together: 1 to 50,000.
 	MaxRate int `json:"max_rate" jsonschema:"default=3000,minimum=1,maximum=50000"`
+}
+
+// ReportOnlyDatesNeeded returns on how many different dates the policy must have
+// run report-only before it may enforce (R137): what the file says, or the default.
+func (p Policy) ReportOnlyDatesNeeded() int {
+	if p.ReportOnlyDates == 0 {
+		return DefaultReportOnlyDates
+	}
+	return p.ReportOnlyDates
 }
 
 // defaults returns a policy that holds what a silent file gets, and nothing else.

@@ -212,10 +212,10 @@ func TestHP10NextSkipsAndFiresOnce(t *testing.T) {
 		{"HP-10 first minute after the gap", newYork("03:00"), "2026-03-07T12:00:00Z", "2026-03-08T07:00:00Z"},
 		{"HP-10 first of two", newYork("01:30"), "2026-10-31T12:00:00Z", "2026-11-01T05:30:00Z"},
 		{"HP-10 and not the second", newYork("01:30"), "2026-11-01T05:30:00Z", "2026-11-02T06:30:00Z"},
-		{"weekly", Schedule{Weekly, "monday", "04:00", "Europe/Berlin"}, "2026-11-30T03:00:00Z", "2026-12-07T03:00:00Z"},
-		{"weekly, same day", Schedule{Weekly, "monday", "04:00", "Europe/Berlin"}, "2026-11-30T02:59:59.999999999Z", "2026-11-30T03:00:00Z"},
-		{"weekly, its one instant in the gap", Schedule{Weekly, "sunday", "02:30", "America/New_York"}, "2026-03-02T00:00:00Z", "2026-03-15T06:30:00Z"},
-		{"the zone's day, not UTC's", Schedule{Weekly, "monday", "08:00", "Pacific/Auckland"}, "2026-11-28T00:00:00Z", "2026-11-29T19:00:00Z"},
+		{"weekly", Schedule{Every: Weekly, Weekday: "monday", At: "04:00", Zone: "Europe/Berlin"}, "2026-11-30T03:00:00Z", "2026-12-07T03:00:00Z"},
+		{"weekly, same day", Schedule{Every: Weekly, Weekday: "monday", At: "04:00", Zone: "Europe/Berlin"}, "2026-11-30T02:59:59.999999999Z", "2026-11-30T03:00:00Z"},
+		{"weekly, its one instant in the gap", Schedule{Every: Weekly, Weekday: "sunday", At: "02:30", Zone: "America/New_York"}, "2026-03-02T00:00:00Z", "2026-03-15T06:30:00Z"},
+		{"the zone's day, not UTC's", Schedule{Every: Weekly, Weekday: "monday", At: "08:00", Zone: "Pacific/Auckland"}, "2026-11-28T00:00:00Z", "2026-11-29T19:00:00Z"},
 		{"day left out", Schedule{Every: Daily, At: "12:00", Zone: "Pacific/Apia"}, "2011-12-29T22:00:00Z", "2011-12-30T22:00:00Z"},
 		{"half an hour", Schedule{Every: Daily, At: "02:15", Zone: "Australia/Lord_Howe"}, "2026-10-02T16:00:00Z", "2026-10-04T15:15:00Z"},
 	} {
@@ -259,7 +259,7 @@ func TestNextAndPreviousWalkTheSameInstants(t *testing.T) {
 	for _, zone := range sevenZones {
 		loc, _ := loadZone(zone)
 		for _, clock := range []string{"00:00", "02:15", "02:30", "23:59"} {
-			for _, s := range []Schedule{{Every: Daily, At: clock, Zone: zone}, {Weekly, "sunday", clock, zone}} {
+			for _, s := range []Schedule{{Every: Daily, At: clock, Zone: zone}, {Every: Weekly, Weekday: "sunday", At: clock, Zone: zone}} {
 				from := time.Date(2026, 1, 4, 12, 0, 0, 0, time.UTC)
 				var last time.Time
 				seen := map[string]bool{}

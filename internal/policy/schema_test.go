@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -138,22 +139,30 @@ func TestSchemaNamesTheDefaults(t *testing.T) {
 	}
 	d := defaults()
 	limits := schema.Properties["limits"].Properties
+	catchUp := schema.Properties["schedule"].Properties["catch_up"]
 	for name, pair := range map[string][2]any{
-		"max_objects": {limits["max_objects"].Default, float64(d.Limits.MaxObjects)},
-		"max_share":   {limits["max_share"].Default, d.Limits.MaxShare},
-		"max_growth":  {limits["max_growth"].Default, d.Limits.MaxGrowth},
-		"max_rate":    {limits["max_rate"].Default, float64(d.Limits.MaxRate)},
-		"objective":   {schema.Properties["objective"].Default, "15m"},
-		"urgent":      {schema.Properties["urgent"].Default, d.Urgent},
-		"versions":    {schema.Properties["versions"].Default, string(d.Versions)},
+		"max_objects":       {limits["max_objects"].Default, float64(d.Limits.MaxObjects)},
+		"max_share":         {limits["max_share"].Default, d.Limits.MaxShare},
+		"max_growth":        {limits["max_growth"].Default, d.Limits.MaxGrowth},
+		"max_rate":          {limits["max_rate"].Default, float64(d.Limits.MaxRate)},
+		"objective":         {schema.Properties["objective"].Default, "15m"},
+		"urgent":            {schema.Properties["urgent"].Default, d.Urgent},
+		"versions":          {schema.Properties["versions"].Default, string(d.Versions)},
+		"catch_up":          {catchUp.Default, d.Schedule.CatchUp},
+		"report_only_dates": {schema.Properties["report_only_dates"].Default, float64(d.ReportOnlyDatesNeeded())},
 	} {
 		if pair[0] != pair[1] {
 			t.Errorf("%s: the schema says %v, a silent file gets %v", name, pair[0], pair[1])
 		}
 	}
 	for name, property := range schema.Properties {
-		if name != "limits" && property.Default != nil && name != "objective" && name != "urgent" && name != "versions" {
+		if property.Default != nil && !slices.Contains([]string{"limits", "objective", "urgent", "versions", "report_only_dates"}, name) {
 			t.Errorf("HP-08: %s must have no default", name)
+		}
+	}
+	for name, property := range schema.Properties["schedule"].Properties {
+		if property.Default != nil && name != "catch_up" {
+			t.Errorf("HP-08: schedule.%s must have no default", name)
 		}
 	}
 }

@@ -35,6 +35,12 @@ func (p Policy) Sentence() string {
 		b.WriteString(", above " + percent(p.Limits.MaxShare) + " of what it examined where that is " + group(shareFrom) + " or more")
 	}
 	b.WriteString(", or from the fourth run on above " + number(p.Limits.MaxGrowth) + " times its usual size")
+	if dates := p.ReportOnlyDatesNeeded(); dates != DefaultReportOnlyDates {
+		b.WriteString("; before it may delete, its runs must have only reported on " + count(dates, "date"))
+	}
+	if p.Schedule.CatchUp {
+		b.WriteString("; of the dates that never ran the newest is started late")
+	}
 	if p.Urgent {
 		b.WriteString("; a single dead letter pages at once")
 	}

@@ -22,7 +22,16 @@ func TestSentence(t *testing.T) {
 	b.WriteString(valid(t, "name: a\nversion: 1\nregion: us-east-1\nbucket: abc\nkeys: a/\ntenant: t\nretention_days: 1\nmode: enforce\n"+
 		"versions: all\nobjective: 1m1s\nlimits: {max_share: 1, max_objects: 1, max_growth: 1.25}\n"+
 		"schedule: {every: weekly, weekday: thursday, at: 00:00, zone: Asia/Tokyo}\n").Sentence() + "\n")
+	for _, c := range [][2]string{
+		{"mode: enforce", "mode: enforce\nreport_only_dates: 5"}, {"mode: enforce", "mode: report-only\nreport_only_dates: 1"},
+		{"every: daily", "every: daily\n  catch_up: true"},
+	} {
+		b.WriteString(valid(t, with(t, c[0], c[1])).Sentence() + "\n")
+	}
 	golden(t, "sentences.golden", b.String())
+	if usual := with(t, "mode: enforce", "mode: enforce\nreport_only_dates: 3"); valid(t, usual).Sentence() != valid(t, base).Sentence() {
+		t.Error("what is usual is said")
+	}
 }
 
 func TestSentenceOfTheZeroValueClaimsNoDeletion(t *testing.T) {

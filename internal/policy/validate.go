@@ -31,11 +31,13 @@ const (
 	allowPattern   = "allowed is an RE2 expression of 1 to 256 printed ASCII characters that the whole tenant must match, such as school-[0-9]+"
 	allowRetention = "allowed is a whole number of days from 1 to 36,500"
 	allowMode      = "allowed are report-only and enforce"
-	allowSchedule  = "allowed are the keys every, weekday, at and zone"
+	allowDates     = "allowed is a whole number of dates from 1 to 30, or leaving it out for 3"
+	allowSchedule  = "allowed are the keys every, weekday, at, zone and catch_up"
 	allowEvery     = "allowed are daily and weekly"
 	allowWeekday   = "allowed are monday to sunday, in lower case, for a weekly schedule only"
 	allowAt        = `allowed is a time of day from "00:00" to "23:59"`
 	allowZone      = "allowed is the exact IANA name of a time zone, such as Europe/Berlin or UTC"
+	allowCatchUp   = "allowed are true and false"
 	allowLimits    = "allowed are the keys max_objects, max_share, max_growth and max_rate"
 	allowObjects   = "allowed is a whole number from 1 to 50,000,000"
 	allowShare     = "allowed is a number above 0 and up to 1, with at most four decimals"
@@ -78,6 +80,8 @@ func (p Policy) validate(report func(field, text string)) {
 	check(p.RetentionDays >= MinRetentionDays && p.RetentionDays <= MaxRetentionDays,
 		"retention_days", strconv.Itoa(p.RetentionDays), allowRetention)
 	check(p.Mode == job.ReportOnly || p.Mode == job.Enforce, "mode", quote(string(p.Mode)), allowMode)
+	check(p.ReportOnlyDates >= 0 && p.ReportOnlyDates <= MaxReportOnlyDates,
+		"report_only_dates", strconv.Itoa(p.ReportOnlyDates), allowDates)
 	p.Schedule.validate(report)
 	p.Limits.validate(report)
 	check(p.Objective >= MinObjective && p.Objective <= MaxObjective && p.Objective%time.Second == 0,

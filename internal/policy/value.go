@@ -59,6 +59,18 @@ func whole(to *int) func(ast.Node) string {
 	}
 }
 
+// some is whole for an optional field in which 0 stands for a file that is
+// silent: whoever writes a 0 means something else.
+func some(to *int) func(ast.Node) string {
+	return func(n ast.Node) string {
+		wrong := whole(to)(n)
+		if wrong == "" && *to == 0 {
+			return "0"
+		}
+		return wrong
+	}
+}
+
 // decimal takes a number as people write it.
 func decimal(to *float64) func(ast.Node) string {
 	return func(n ast.Node) string {
