@@ -17,6 +17,10 @@
 //   - an empty policy, an empty prefix, a zero cutoff or an unknown age matches
 //     nothing (S10).
 //
+// Of two versions, Widens says by what the later might delete more, and Unreported
+// whether reports of the earlier stand for it: what can not be proved to be
+// narrower counts as wider.
+//
 // Doubt is resolved towards keeping. Each decision carries its reason, each
 // refusal its place, and each finding of the guard its numbers.
 package policy
