@@ -20,7 +20,7 @@ type callRow struct {
 // The calls of the clean path. No row is for an object.
 func enqueueCalls() []callRow {
 	return []callRow{
-		{"dynamodb PutItem", 1, 0, 0, "publish the policy version"},
+		{"dynamodb TransactWriteItems", 1, 0, 0, "publish the policy version, and its name"},
 		{"dynamodb PutItem", 1, 0, 0, "open the run"},
 		{"dynamodb GetItem", 1, 0, 0, "read the published version back"},
 		{"s3 ListObjectsV2", 0, 1, 0, "scan"},
