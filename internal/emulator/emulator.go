@@ -47,7 +47,7 @@ func (a *AWS) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	service, ok := a.services[scope]
 	if !ok {
-		wire.WriteJSON(w, nil, wire.Unsupported("the service "+scope))
+		refuse(w, r, wire.Unsupported("the service "+scope))
 		return
 	}
 	body, failed := wire.ReadBody(r, maxBody)
@@ -63,6 +63,16 @@ func (a *AWS) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	})
 	request.Request = r.WithContext(wire.WithFate(r.Context(), fate))
 	fate.Apply(a.clock, w, func(w http.ResponseWriter) { service.Serve(w, request) })
+}
+
+// refuse answers in the protocol that an unknown service speaks, as far as a request
+// shows it.
+func refuse(w http.ResponseWriter, r *http.Request, err *wire.Error) {
+	if strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded") {
+		wire.WriteQuery(w, &wire.Request{Request: r, ID: newID()}, "", "", err)
+		return
+	}
+	wire.WriteJSON(w, nil, err)
 }
 
 // Listen opens a listener for the embedded AWS. Anything but a loopback address is
