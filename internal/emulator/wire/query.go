@@ -35,7 +35,8 @@ func Form(r *Request, known ...string) (url.Values, *Error) {
 // which may be "", or with the error.
 func WriteQuery(w http.ResponseWriter, r *Request, namespace, result string, err *Error) {
 	w.Header().Set("Content-Type", "text/xml")
-	root, content, id := r.Operation+"Response", result, Element("RequestId", r.ID)
+	root, id := r.Operation+"Response", Element("RequestId", r.ID)
+	content := "<ResponseMetadata>" + id + "</ResponseMetadata>"
 	switch {
 	case err != nil:
 		kind := "Sender"
@@ -45,9 +46,7 @@ func WriteQuery(w http.ResponseWriter, r *Request, namespace, result string, err
 		w.WriteHeader(err.Status)
 		root, content = "ErrorResponse", "<Error>"+Element("Type", kind)+Element("Code", err.Code)+Element("Message", err.Message)+"</Error>"+id
 	case result != "":
-		content = "<" + r.Operation + "Result>" + result + "</" + r.Operation + "Result><ResponseMetadata>" + id + "</ResponseMetadata>"
-	default:
-		content = "<ResponseMetadata>" + id + "</ResponseMetadata>"
+		content = "<" + r.Operation + "Result>" + result + "</" + r.Operation + "Result>" + content
 	}
 	_, _ = io.WriteString(w, `<?xml version="1.0"?><`+root+` xmlns="`+namespace+`">`+content+"</"+root+">") // a client that has gone can not be told
 }
