@@ -129,7 +129,8 @@ func (g *region) take(q *queue, limit int, visibility time.Duration, now time.Ti
 			q.duplicates--
 			m.visibleAt = now
 			q.enter(m, ready)
-		case visibility <= 0: // it keeps its place: the next look shows the same messages
+		case visibility <= 0: // shown, not hidden: it stands behind those that nobody has looked at
+			m.visibleAt = now
 			shown = append(shown, m)
 		default:
 			m.visibleAt = now.Add(visibility)

@@ -27,12 +27,12 @@ func TestVisibilityToTheInstant(t *testing.T) {
 	}
 }
 
-// A receive with no timeout shows messages and hides none of them, so that the next
-// one shows the same; it counts as a receive all the same, up to becoming a letter.
+// A receive with no timeout shows messages and hides none of them; what was shown
+// stands behind the others. It counts as a receive, up to becoming a letter.
 func TestLookingHidesNothing(t *testing.T) {
 	c := newCloud(t)
 	pages, letters := c.pair("3", "VisibilityTimeout", "360")
-	for n := range 12 {
+	for n := range 8 {
 		c.send(pages, fmt.Sprint("page ", n))
 		c.clock.Advance(time.Second)
 	}
@@ -47,24 +47,24 @@ func TestLookingHidesNothing(t *testing.T) {
 			body, _ := m["Body"].(string)
 			bodies, handle = append(bodies, body), m["ReceiptHandle"]
 		}
-		c.counts(pages, 12, 0, 0)
+		c.counts(pages, 8, 0, 0)
 		return bodies, handle
 	}
 	first, _ := look("1")
 	c.clock.Advance(time.Second)
 	second, handle := look("2")
-	if len(first) != 10 || first[0] != "page 0" || !slices.Equal(first, second) {
+	if len(first) != 8 || first[0] != "page 0" || !slices.Equal(first, second) {
 		t.Errorf("showed %v, then %v", first, second)
 	}
 	c.refused("ChangeMessageVisibility", object{"QueueUrl": queueURL("pages"), "ReceiptHandle": handle, "VisibilityTimeout": 5}, "MessageNotInflight")
 	c.do("DeleteMessage", object{"QueueUrl": queueURL("pages"), "ReceiptHandle": handle})
-	c.counts(pages, 11, 0, 0)
-	if got := c.receive(pages); len(got) != 10 || got[0].Body != "page 0" || got[0].Receives != 3 {
+	c.counts(pages, 7, 0, 0)
+	if got := c.receive(pages); len(got) != 7 || got[0].Receives != 3 {
 		t.Errorf("received %+v", got)
 	}
 	c.clock.Advance(360 * time.Second)
 	c.receive(pages)
-	c.counts(letters, 9, 0, 0)
+	c.counts(letters, 7, 0, 0)
 }
 
 func TestDelay(t *testing.T) {
