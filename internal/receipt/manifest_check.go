@@ -109,8 +109,7 @@ func (p *ManifestPage) check() string {
 	}{
 		{"page_id", isHex(string(p.ID), 32)},
 		{"tenant", job.ValidTenant(p.Tenant)},
-		{"kind", p.Kind == job.RangePage || p.Kind == job.ItemPage},
-		{"parent", p.Kind == job.RangePage && p.Parent == "" || p.Kind == job.ItemPage && isHex(string(p.Parent), 32)},
+		{"kind or parent", p.Kind == job.RangePage && p.Parent == "" || p.Kind == job.ItemPage && isHex(string(p.Parent), 32)},
 		{"state", p.State.Terminal()},
 		{"plan", p.Plan == "" || isHex(p.Plan, 64)},
 		{"receipt", p.Receipt == "" || isHex(p.Receipt, 64)},

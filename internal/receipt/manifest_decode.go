@@ -82,13 +82,11 @@ func (d *manifestDecoder) take(line []byte, n int) *LineError {
 	if json.Unmarshal(line, &w, json.RejectUnknownMembers(true)) != nil {
 		return &LineError{Line: n, Text: "not a page"}
 	}
-	p := w.page()
-	text := d.pages.page(&p)
-	if text == "" {
-		text = d.canonical(&w, line)
+	if d.wrong == nil { // otherwise only the seal can still say more exactly where it begins
+		p := w.page()
+		d.judge(n, d.pages.page(&p), &w, line)
+		d.m.Pages = append(d.m.Pages, p)
 	}
-	d.note(n, text)
-	d.m.Pages = append(d.m.Pages, p)
 	return nil
 }
 
@@ -104,11 +102,7 @@ func (d *manifestDecoder) header(line []byte) *LineError {
 		return &LineError{Line: 1, Text: "not a manifest's header"}
 	}
 	d.m.Header = w.header()
-	text := d.m.Header.check()
-	if text == "" {
-		text = d.canonical(&w, line)
-	}
-	d.note(1, text)
+	d.judge(1, d.m.Header.check(), &w, line)
 	return nil
 }
 
@@ -128,18 +122,17 @@ func (d *manifestDecoder) end(line []byte) *LineError {
 	return d.pages.sums(d.m.Header)
 }
 
-func (d *manifestDecoder) note(n int, text string) {
-	if text != "" && d.wrong == nil {
-		d.wrong = &LineError{Line: n, Text: text}
+// judge keeps what is wrong with line n: what its check found, or else that v is
+// written in other bytes than Encode would have.
+func (d *manifestDecoder) judge(n int, found string, v any, line []byte) {
+	if found == "" {
+		if again, err := d.text.encode(v); err != nil || !bytes.Equal(again, line) {
+			found = "not in canonical form"
+		}
 	}
-}
-
-// canonical reports a line that says in other bytes what Encode would have written.
-func (d *manifestDecoder) canonical(v any, line []byte) string {
-	if again, err := d.text.encode(v); err != nil || !bytes.Equal(again, line) {
-		return "not in canonical form"
+	if found != "" {
+		d.wrong = &LineError{Line: n, Text: found}
 	}
-	return ""
 }
 
 func (w *wireTotals) totals() job.Totals {
@@ -164,7 +157,7 @@ func (w *wirePage) page() ManifestPage {
 
 const (
 	// maxManifestLine bounds a line, in bytes: an entry with every field at its
-	// longest has some 1,100, a header some 2,700.
+	// longest has some 900, a header some 2,900.
 	maxManifestLine = 4 << 10
 	// maxManifestTrailer bounds the last line: two digits for each line before it.
 	maxManifestTrailer = 2*(MaxManifestPages+1) + maxManifestLine

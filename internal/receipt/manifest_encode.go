@@ -128,6 +128,7 @@ func (m Manifest) Encode() (seal job.Seal, data []byte, err error) {
 		return job.Seal{}, nil, failure.Wrap(failure.Bug, "encode manifest", e)
 	}
 	var out bytes.Buffer
+	out.Grow(128 * (len(m.Pages) + 8)) // a page takes some 95 bytes, and the header a few hundred
 	z, err := gzip.NewWriterLevel(&out, level)
 	if err == nil {
 		seal.Root, err = m.write(z)

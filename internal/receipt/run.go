@@ -224,11 +224,12 @@ func (v *runCheck) sparePlan(page job.PageID, f *filed, hash string, answered bo
 		}
 	}
 	switch {
-	case v.manifest == nil || answered:
+	case v.manifest == nil:
+	case !f.listed && d.Header.Narrows == "":
+		v.fault(name, 0, "the manifest does not list its page")
+	case answered:
 	case f.listed:
 		v.inform(name, "an abandoned decision, which counts for nothing")
-	case d.Header.Narrows == "":
-		v.fault(name, 0, "the manifest does not list its page")
 	default:
 		v.inform(name, "the plan of a split-off item that got no page, which counts for nothing")
 	}
@@ -244,7 +245,7 @@ func (v *runCheck) bytes(name string) (data []byte, ok bool) {
 	case err == nil:
 		return data, true
 	case failure.Is(err, failure.Absent):
-		v.missing(name, "it was listed")
+		v.missing(name, "it was listed, or another document names it")
 	default:
 		v.err = err
 	}

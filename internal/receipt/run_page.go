@@ -181,10 +181,6 @@ func (v *runCheck) fromParent(p *ManifestPage, name string, first *Document, ori
 		return
 	}
 	parent := Name(Plan, v.run, p.Parent, first.Header.Narrows)
-	if _, there := v.of(p.Parent).plans[first.Header.Narrows]; !there {
-		v.missing(parent, "the plan of a split-off item names it")
-		return
-	}
 	if v.parentName != parent {
 		v.parent, v.parentName = v.load(parent), parent
 	}
