@@ -32,11 +32,11 @@ type Finding struct {
 // pages (S11); and that nothing else lies there.
 //
 // names are all names that begin with one of Prefixes(run). read returns the bytes
-// of one, failure.Absent when it is not there; a page's receipt and two plans are
-// the most that is held at a time. seal is what the run's row keeps, zero when the
-// row is out of reach: then a manifest that was replaced together with all that it
-// names can not be told from the true one, and a run whose manifest was removed
-// passes for one that is not closed.
+// of one, failure.Absent when it is not there; besides the manifest, a page's receipt
+// and two plans are the most that is held at a time. seal is what the run's row keeps,
+// zero when the row is out of reach: then a manifest that was replaced together with
+// all that it names can not be told from the true one, and a run whose manifest was
+// removed passes for one that is not closed.
 //
 // The findings come in the order of the pages; none is a fault in whole evidence.
 // The error is that of a read, and then they are not all.
