@@ -49,6 +49,8 @@ type commands struct {
 	Explain explainCommand `cmd:"" help:"Say what failed, what has already changed, and what happens if it runs again." group:"look"`
 	Orders  ordersCommand  `cmd:"" help:"Show what operators ordered, and why." group:"look"`
 
+	checks
+
 	Request requestCommand `cmd:"" help:"Evaluate a policy for one tenant now, as its next scheduled run would." group:"order"`
 }
 
@@ -74,7 +76,7 @@ func Main(ctx context.Context, p Process) int {
 		kong.Exit(func(int) { helped = true }), kong.Help(help),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.ExplicitGroups([]kong.Group{
-			{Key: "look", Title: "Look:"}, {Key: "order", Title: "Order:"},
+			{Key: "look", Title: "Look:"}, {Key: "check", Title: "Check:"}, {Key: "order", Title: "Order:"},
 			{Key: "where", Title: "Which deployment:"}, {Key: "how", Title: "Which form:"},
 		}),
 	)
