@@ -108,7 +108,8 @@ type Standing string
 
 // The standings.
 const (
-	OfDeadPage    Standing = "page"           // the command of a dead page, or of one whose message is owed
+	OfDeadPage    Standing = "page"           // the command of a dead page
+	Owed          Standing = "owed"           // the command of a page that was moved back, whose message may not be sent (S15)
 	Stale         Standing = "stale"          // the command of a page that is not dead any more
 	UnknownSource Standing = "unknown_source" // nobody wrote a reason, and no queue of ours moved it (RD-05)
 	Damaged       Standing = "damaged"        // its attributes do not read, or are another body's

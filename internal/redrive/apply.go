@@ -96,9 +96,8 @@ func (r *Redriver) begin(ctx context.Context, s audit.Signature, plan job.Redriv
 		return plan, nil
 	}
 	op := opApply + " " + string(plan.ID)
-	next, err := plan.Apply(r.now(), s.By, s.Reason)
-	if err != nil {
-		return plan, err
+	if _, err := plan.Apply(r.now(), s.By, s.Reason); err != nil {
+		return plan, err // expired: refused before anything is written
 	}
 	if other, err := r.running(ctx, plan.ID); err != nil || other != "" {
 		if err == nil {
@@ -107,6 +106,10 @@ func (r *Redriver) begin(ctx context.Context, s audit.Signature, plan job.Redriv
 		return plan, err
 	}
 	if err := r.order(ctx, s, audit.Entry{Act: audit.RedriveApplied, RedriveID: plan.ID, Override: plan.Override, Count: plan.Pages}); err != nil {
+		return plan, err
+	}
+	next, err := plan.Apply(r.now(), s.By, s.Reason)
+	if err != nil {
 		return plan, err
 	}
 	if err := r.Plans.SwapRedrive(ctx, next); err != nil {
@@ -160,6 +163,8 @@ func (m *move) all(ctx context.Context) (Applied, error) {
 		m.did.Done = clean && m.finish(ctx)
 	}
 	switch {
+	case m.did.Done && len(m.did.Left) > 0:
+		m.did.Next = fmt.Sprintf("%d pages were left, each for a reason; the rest is moved. Ask for the status until it is closed.", len(m.did.Left))
 	case m.did.Done:
 		m.did.Next = "Everything is moved. Ask for the status until it is closed."
 	case m.did.Remaining == 0:
@@ -265,6 +270,9 @@ func (m *move) send(ctx context.Context, batch []moved) {
 				of[message.ID] = b
 				messages = append(messages, message)
 			}
+		}
+		if len(messages) == 0 {
+			continue
 		}
 		accepted, err := m.Sender.Send(ctx, mode, messages)
 		for _, id := range accepted {
