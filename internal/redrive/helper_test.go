@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/expunge-aws/expunge/internal/audit"
-	"github.com/expunge-aws/expunge/internal/evidence"
 	"github.com/expunge-aws/expunge/internal/failure"
 	"github.com/expunge-aws/expunge/internal/invariant"
 	"github.com/expunge-aws/expunge/internal/job"
@@ -25,7 +24,6 @@ import (
 const (
 	regionName = "eu-west-1"
 	day        = 24 * time.Hour
-	bucket     = "acme-exports"
 
 	exportsYAML = `name: exports
 version: 1
@@ -58,8 +56,7 @@ var (
 type region struct {
 	t testing.TB
 	*local.World
-	evidence *evidence.Memory
-	config   redrive.Config
+	config redrive.Config
 	*redrive.Redriver
 	// forbidden makes every listing of the store fail for good.
 	forbidden bool
@@ -67,11 +64,18 @@ type region struct {
 
 func newRegion(t testing.TB) *region {
 	t.Helper()
-	r := &region{t: t, evidence: &evidence.Memory{}}
+	return newRegionOf(t, exportsYAML, uploadsYAML)
+}
+
+func newRegionOf(t testing.TB, policies ...string) *region {
+	t.Helper()
+	r := &region{t: t}
+	o := local.Options{Region: regionName, AsOf: noon}
+	for _, yaml := range policies {
+		o.Policies = append(o.Policies, r.parse(yaml))
+	}
 	var err error
-	r.World, err = local.New(local.Options{
-		Region: regionName, AsOf: noon, Policies: []policy.Policy{r.parse(exportsYAML), r.parse(uploadsYAML)}, Evidence: r.evidence,
-	})
+	r.World, err = local.New(o)
 	must(t, err)
 	r.Store.Hook = func(op string, apply func() error) error {
 		if op == "list" && r.forbidden {
