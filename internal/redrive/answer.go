@@ -103,6 +103,14 @@ func again(run job.Run, p job.Page) string {
 	}
 }
 
+// pagesOf counts pages for people.
+func pagesOf(n int) string {
+	if n == 1 {
+		return "1 page"
+	}
+	return strconv.Itoa(n) + " pages"
+}
+
 // Standing says what a dead letter is to the ledger.
 type Standing string
 
@@ -215,7 +223,8 @@ type Status struct {
 	Open      int `json:"open"`       // wait for a worker
 	Succeeded int `json:"succeeded"`  // completed
 	DeadAgain int `json:"dead_again"` // dead or discarded after the move
-	Left      int `json:"left"`       // not moved by this plan
+	Remaining int `json:"remaining"`  // not moved yet
+	Left      int `json:"left"`       // not moved, for a reason, when the plan was done
 	// SuccessRatio is Succeeded of Moved, 0 to 1.
 	SuccessRatio float64 `json:"success_ratio"`
 	// Recovery is how long the succeeded pages took from their first failure to

@@ -2,7 +2,6 @@ package redrive
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/expunge-aws/expunge/internal/audit"
@@ -164,13 +163,13 @@ func (m *move) all(ctx context.Context) (Applied, error) {
 	}
 	switch {
 	case m.did.Done && len(m.did.Left) > 0:
-		m.did.Next = fmt.Sprintf("%d pages were left, each for a reason; the rest is moved. Ask for the status until it is closed.", len(m.did.Left))
+		m.did.Next = "Left for a reason: " + pagesOf(len(m.did.Left)) + ". The rest is moved. Ask for the status until it is closed."
 	case m.did.Done:
 		m.did.Next = "Everything is moved. Ask for the status until it is closed."
 	case m.did.Remaining == 0:
 		m.did.Next = "Every page is moved or left; stale copies are still to be dropped. Apply the token again, or leave it to reconcile."
 	default:
-		m.did.Next = fmt.Sprintf("%d pages remain. Apply the token again, or leave it to reconcile.", m.did.Remaining)
+		m.did.Next = "Still to move: " + pagesOf(m.did.Remaining) + ". Apply the token again, or leave it to reconcile."
 	}
 	return m.did, nil
 }
@@ -234,7 +233,8 @@ func (m *move) page(ctx context.Context, l *look, p job.RedrivePage) (moved, boo
 			return moved{}, false
 		}
 		// It is due at once: should this process end here, reconcile sends it.
-		next, err := f.page.Redrive(m.plan.ID, m.now(), m.now())
+		now := m.now()
+		next, err := f.page.Redrive(m.plan.ID, now, now)
 		if err == nil {
 			err = m.Pages.SwapPage(ctx, next)
 		}

@@ -487,6 +487,7 @@ func TestDeadAgainStaysDead(t *testing.T) {
 // call.
 func TestRefusedMessagesRemain(t *testing.T) {
 	r := newRegion(t)
+	r.tick()
 	_, dead := r.dead("exports", 5)
 	r.wait()
 	plan := r.planned(redrive.PlanRequest{})

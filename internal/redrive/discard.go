@@ -167,10 +167,11 @@ func failed(err error) (Result, string) {
 
 // ended is the row that gives the dead page up.
 func (r *Redriver) ended(page job.Page) (job.Page, error) {
+	now := r.now()
 	if page.Intent != (job.Intent{}) {
-		return page.Abandon(r.now(), r.now())
+		return page.Abandon(now, now)
 	}
-	return page.Discard(settled(page, r.now()))
+	return page.Discard(settled(page, now))
 }
 
 // settled gives every item of a dead page without an open intent its outcome: what

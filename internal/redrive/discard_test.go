@@ -185,6 +185,7 @@ func TestEveryWriteOfADiscard(t *testing.T) {
 		clean := &script{at: -1}
 		prepare := func(t *testing.T) (*region, redrive.DiscardRequest, job.Page, string) {
 			r := newRegion(t)
+			r.tick()
 			pages := r.die("exports", listing, "acme")
 			r.Queue.Stray([]byte("x"))
 			all := r.Queue.PeekLetters()

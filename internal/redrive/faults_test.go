@@ -12,8 +12,10 @@ import (
 
 // struck is a region with dead pages of every kind that a redrive meets: with an
 // open intent and without, to enforce and to report, and a letter that is nobody's.
+// Its clock moves by itself.
 func struck(t *testing.T) (*region, []job.Page) {
 	r := newRegion(t)
+	r.tick()
 	pages := r.die("exports", false, "acme", "beta")
 	pages = append(pages, r.die("uploads", true, "gamma")...)
 	r.Queue.Stray([]byte("left here by hand"))

@@ -94,6 +94,13 @@ func newRegionOf(t testing.TB, policies ...string) *region {
 	return r
 }
 
+// tick lets the redriver's clock move by itself, as a machine's does.
+func (r *region) tick() {
+	r.t.Helper()
+	r.config.Clock = ticking{r.Clock}
+	r.Redriver = r.another()
+}
+
 // another returns a redriver as the next process makes it.
 func (r *region) another(change ...func(*redrive.Config)) *redrive.Redriver {
 	r.t.Helper()
@@ -496,4 +503,12 @@ func (s *timed) Send(ctx context.Context, mode job.Mode, messages []job.Message)
 		s.at = append(s.at, s.clock.Now())
 	}
 	return s.sender.Send(ctx, mode, messages)
+}
+
+// ticking is a clock that never shows the same instant twice, as a machine's.
+type ticking struct{ *local.Clock }
+
+func (c ticking) Now() time.Time {
+	c.Advance(1)
+	return c.Clock.Now()
 }

@@ -119,7 +119,7 @@ func absent(err error) (Standing, error) {
 }
 
 // owed reports whether a page was moved back and nobody has noted yet that its
-// message was accepted.
+// message was accepted: it is due since the very instant at which it was moved.
 func owed(p job.Page) bool { return p.State == job.Redriven && !p.NextDue.After(p.RestartedAt) }
 
 // letterOf describes a letter without quoting it.

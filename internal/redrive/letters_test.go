@@ -164,6 +164,7 @@ func TestSweepLeavesWhatIsNoCopy(t *testing.T) {
 // S15: a letter stays for as long as its page's message is owed.
 func TestLetterOutlivesAnOwedMessage(t *testing.T) {
 	r := newRegion(t)
+	r.tick()
 	_, dead := r.dead("exports", 1)
 	r.wait()
 	plan := r.planned(redrive.PlanRequest{})

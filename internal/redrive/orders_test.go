@@ -417,7 +417,7 @@ func TestStatus(t *testing.T) {
 	_, dead := r.dead("exports", 5)
 	r.wait()
 	plan := r.planned(redrive.PlanRequest{Limit: 4})
-	if st := r.status(plan.RedriveID); st.State != "planned" || st.Pages != 4 || st.Moved != 0 || st.Left != 4 || st.Recovery != nil {
+	if st := r.status(plan.RedriveID); st.State != "planned" || st.Pages != 4 || st.Moved != 0 || st.Remaining != 4 || st.Left != 0 || st.Recovery != nil {
 		t.Errorf("%+v", st)
 	}
 	byToken, err := ask[redrive.Status](r, r.Redriver, redrive.StatusRequest{Op: redrive.OpStatus, Token: plan.Token})
@@ -429,7 +429,7 @@ func TestStatus(t *testing.T) {
 	q.Max = 3
 	_, err = ask[redrive.Applied](r, r.Redriver, q)
 	must(t, err)
-	if st := r.status(plan.RedriveID); st.State != "applied" || st.Moved != 3 || st.Open != 3 || st.Left != 1 || st.By != ana.By || st.Reason != ana.Reason {
+	if st := r.status(plan.RedriveID); st.State != "applied" || st.Moved != 3 || st.Open != 3 || st.Remaining != 1 || st.Left != 0 || st.By != ana.By || st.Reason != ana.Reason {
 		t.Errorf("%+v", st)
 	}
 	r.applied(plan.Token)
