@@ -20,3 +20,8 @@ type Approval struct {
 	By, Reason string
 	At         time.Time
 }
+
+// Names reports whether the approval is of exactly this version.
+func (a Approval) Names(p Policy) bool {
+	return a.Policy == p.Name && a.Version == p.Version && a.SHA256 == p.SHA256()
+}
