@@ -39,6 +39,8 @@ const (
 	DuplicateObserved Name = "cleanup_duplicate_observed"
 	// RedriveRefused: a dead page came back without an approved redrive.
 	RedriveRefused Name = "cleanup_redrive_refused"
+	// RedriveLeft: gates keep a dead page where it is; the operation names them.
+	RedriveLeft Name = "cleanup_redrive_left"
 	// Deferred: the invocation had no time left to start the message.
 	Deferred Name = "cleanup_deferred"
 	// Parked: a brake sent the page back.

@@ -35,6 +35,8 @@ type Entry struct {
 	HoldID    string        `json:"hold_id,omitzero"`
 	RedriveID job.RedriveID `json:"redrive_id,omitzero"`
 	MessageID string        `json:"message_id,omitzero"`
+	// Death is the reason of the dead pages that the act is about.
+	Death job.Reason `json:"death,omitzero"`
 	// Override: gates were passed over, for the reason given here.
 	Override string `json:"override,omitzero"`
 	// Count is what the act is about: pages, messages.
@@ -56,7 +58,7 @@ func (e Entry) ID() string {
 func (e Entry) Event() Event {
 	return Event{
 		Time: e.At, Event: e.Act, Region: e.Region, RunID: e.RunID, JobID: e.PageID, TenantID: e.TenantID, Policy: e.Policy,
-		Version: e.Version, MessageID: e.MessageID, HoldID: e.HoldID, RedriveID: e.RedriveID, Count: e.Count,
+		Version: e.Version, Reason: e.Death, MessageID: e.MessageID, HoldID: e.HoldID, RedriveID: e.RedriveID, Count: e.Count,
 	}
 }
 
