@@ -46,10 +46,11 @@ func (e *Enqueuer) beyond(ctx context.Context, approval policy.Approval, p polic
 		return []string{"No version of " + p.Name + " was ever approved to delete.", remedy(p)}, nil
 	}
 	approved, err := e.Policies.Policy(ctx, p.Name, approval.Version)
-	if err != nil && !failure.Is(err, failure.UnknownPolicy) {
+	unknown := failure.Is(err, failure.UnknownPolicy)
+	if err != nil && !unknown {
 		return nil, err
 	}
-	if err != nil || !approval.Names(approved) {
+	if unknown || !approval.Names(approved) {
 		return []string{"The approval names version " + strconv.Itoa(approval.Version) + " of " + p.Name +
 			", which is not on record as it was approved.", remedy(p)}, nil
 	}
