@@ -116,7 +116,7 @@ func (r *Redriver) latest(ctx context.Context, op string, q VersionRequest) (pol
 	case err != nil:
 		return p, err
 	case p.Version > q.Version:
-		return p, failure.New(failure.Conflict, op, "the version is superseded by "+strconv.Itoa(p.Version)+": look at what that one reports, and approve it")
+		return p, failure.New(failure.Conflict, op, "the version is superseded by "+strconv.Itoa(p.Version)+": approve that one by a report of its own, or publish this content under a higher number")
 	case p.Version < q.Version:
 		return p, failure.New(failure.Absent, op, "the version was never published: the newest is "+strconv.Itoa(p.Version))
 	case p.Region != r.Region:
