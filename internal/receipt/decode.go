@@ -36,14 +36,7 @@ func Verify(name string, data []byte) (Document, error) {
 		return Document{}, err
 	}
 	d, e := decode(data)
-	if hashOf(data) != parts.Hash {
-		text := "the bytes do not have the hash in the name"
-		if e == nil {
-			e = &LineError{}
-			text += ", though the lines are whole"
-		}
-		e = &LineError{Line: e.Line, Text: join(e.Text, text)}
-	}
+	e = bindName(parts.Hash, data, e)
 	if h := &d.Header; e == nil && (h.Kind != parts.Kind || h.RunID != parts.RunID || h.PageID != parts.PageID) {
 		e = &LineError{Line: 1, Text: "the header is of another kind, run or page than the name"}
 	}
@@ -53,11 +46,18 @@ func Verify(name string, data []byte) (Document, error) {
 	return d, nil
 }
 
-func join(a, b string) string {
-	if a == "" {
-		return b
+// bindName adds to what is wrong with the lines that the bytes are not those of
+// the name.
+func bindName(hash string, data []byte, e *LineError) *LineError {
+	const text = "the bytes do not have the hash in the name"
+	switch {
+	case hashOf(data) == hash:
+		return e
+	case e == nil:
+		return &LineError{Text: text + ", though the lines are whole"}
+	default:
+		return &LineError{Line: e.Line, Text: e.Text + "; " + text}
 	}
-	return a + "; " + b
 }
 
 func decode(data []byte) (Document, *LineError) {
@@ -93,25 +93,41 @@ func decode(data []byte) (Document, *LineError) {
 // inflate returns the text of the one gzip member that data is.
 func inflate(data []byte) ([]byte, *LineError) {
 	bad := func(text string) ([]byte, *LineError) { return nil, &LineError{Text: text} }
-	if !bytes.HasPrefix(data, []byte(gzipHeader)) {
-		return bad("not compressed the way documents are")
-	}
 	rest := bytes.NewReader(data)
-	z, err := gzip.NewReader(rest)
-	if err != nil {
-		return bad("not compressed the way documents are")
+	z, e := member(rest)
+	if e != nil {
+		return nil, e
 	}
-	z.Multistream(false)
 	var text bytes.Buffer
 	switch n, err := text.ReadFrom(io.LimitReader(z, MaxText+1)); {
 	case n > MaxText:
 		return bad("the text is too large")
 	case err != nil:
-		return bad("the compressed bytes are damaged")
+		return bad(damaged)
 	case rest.Len() > 0:
-		return bad("bytes after the end")
+		return bad(trailing)
 	}
 	return text.Bytes(), nil
+}
+
+const (
+	damaged  = "the compressed bytes are damaged"
+	trailing = "bytes after the end"
+)
+
+// member opens the gzip member that data begins with.
+func member(data *bytes.Reader) (*gzip.Reader, *LineError) {
+	other := &LineError{Text: "not compressed the way documents are"}
+	head := make([]byte, len(gzipHeader))
+	if n, _ := data.ReadAt(head, 0); string(head[:n]) != gzipHeader { // fewer bytes are another header
+		return nil, other
+	}
+	z, err := gzip.NewReader(data)
+	if err != nil {
+		return nil, other
+	}
+	z.Multistream(false)
+	return z, nil
 }
 
 // parse reads the header and the items.
@@ -173,17 +189,22 @@ func (l *Line) set(w *wireLine) string {
 // not match its mark.
 func checkSeal(lines [][]byte) *LineError {
 	last := len(lines) - 1
-	var found trailer
-	if json.Unmarshal(lines[last], &found, json.RejectUnknownMembers(true)) != nil {
-		return &LineError{Line: last + 1, Text: "not a trailer: cut short or altered"}
-	}
 	s := newSeal(last)
 	for _, line := range lines[:last] {
 		s.add(line)
 	}
-	want := s.trailer()
+	return s.check(lines[last], s.trailer())
+}
+
+// check compares a trailer with the one that is wanted after the lines so far.
+func (s *seal) check(line []byte, want *trailer) *LineError {
+	last := len(s.marks)
+	var found trailer
+	if json.Unmarshal(line, &found, json.RejectUnknownMembers(true)) != nil {
+		return &LineError{Line: last + 1, Text: "not a trailer: cut short or altered"}
+	}
 	if found.SHA256 == want.SHA256 {
-		if found != *want || !canonical(want, lines[last]) {
+		if found != *want || !canonical(want, line) {
 			return &LineError{Line: last + 1, Text: "the trailer is altered"}
 		}
 		return nil

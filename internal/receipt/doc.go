@@ -1,4 +1,4 @@
-// Package receipt is the evidence a page leaves behind: canonical form, names, verification.
+// Package receipt is the evidence a page and its run leave behind: canonical form, names, verification.
 //
 // A page leaves two kinds of document. A plan says what was about to be done and
 // why, and is durable before the first delete; a receipt says what happened to
@@ -32,4 +32,23 @@
 //
 // Someone who rewrites the trailer too cannot keep the name, and the name stands
 // in the page's row.
+//
+// # Manifest
+//
+// A closed run leaves one document more, its [Manifest]: a header with the totals
+// and a line for each page in the ledger's order, with the hashes of its plan and
+// its receipt. It holds no keys, not even the ends of a range. Form and chain are
+// those of a document, and the trailer holds one thing more: the root of the hash
+// tree of RFC 6962 over the lines of the pages, each with its newline. With the
+// root alone, and some 16 hashes beside the line, it can be shown that a page
+// belongs to a run of 50,000, without the other pages.
+//
+// The run's row keeps the manifest's hash and the root ([job.Seal]). From there
+// everything hangs together: the manifest names the receipts, a receipt its plan, a
+// plan the one it narrows. [VerifyRun] follows that without the ledger and without
+// the network, however long ago the queue has forgotten the run (E6, R42).
+//
+// What nothing names can be lost without anybody noticing: the plan of a decision
+// that was never committed, and a receipt of what was known before the last one.
+// Neither counts for anything.
 package receipt

@@ -42,11 +42,13 @@ type wireLine struct {
 	Proof         job.Proof  `json:"proof,omitzero"`
 }
 
-// trailer seals the lines before it; the package comment explains the marks.
+// trailer seals the lines before it; the package comment explains the marks. Root
+// stands in manifests only.
 type trailer struct {
 	Items  int    `json:"items"`
 	SHA256 string `json:"sha256"`
 	Marks  string `json:"marks"`
+	Root   string `json:"root,omitzero"`
 }
 
 // Encode returns the document's stored bytes and their hash, 64 lower-case hex

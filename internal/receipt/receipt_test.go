@@ -159,6 +159,11 @@ func sealed(lines [][]byte) []byte {
 	return fmt.Appendf(text, `{"items":%d,"sha256":"%x","marks":"%x"}`+"\n", len(lines)-1, sum, marks)
 }
 
+func sum(data []byte) []byte {
+	s := sha256.Sum256(data)
+	return s[:]
+}
+
 func split(text []byte) [][]byte {
 	lines := bytes.SplitAfter(text, []byte("\n"))
 	return lines[:len(lines)-1]
