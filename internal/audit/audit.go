@@ -54,6 +54,9 @@ const (
 	RunClosed    Name = "run_closed"
 	// TotalsMismatch: a run's pages do not add up to what its scan recorded.
 	TotalsMismatch Name = "run_totals_mismatch"
+	// VersionNotApproved: a run only reports, because nobody has approved that its
+	// policy version deletes more than the approved one.
+	VersionNotApproved Name = "policy_version_not_approved"
 	// PolicyRefused: a policy version was published before with other content.
 	PolicyRefused Name = "policy_refused"
 	// BatchEntriesRefused: the queue took only a part of the messages.

@@ -163,7 +163,10 @@ func (c *Cloud) create(ctx context.Context) (contract.Environment, error) {
 	c.Ledger = ledger.NewTable(c.config, tableName)
 	c.Evidence = evidence.NewS3(c.config, evidenceName)
 	c.Queue = queue.NewSQS(c.config, queue.URLs{Enforce: env.PagesQueue, ReportOnly: env.ReportQueue, Letters: env.LettersQueue})
-	return env, err
+	if err != nil {
+		return env, err
+	}
+	return env, approve(ctx, c.Ledger, c.Policies, time.Now(), "")
 }
 
 func (c *Cloud) createQueue(ctx context.Context, name string, attributes map[string]string) (url string, err error) {

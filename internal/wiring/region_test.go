@@ -37,6 +37,7 @@ import (
 	"github.com/expunge-aws/expunge/internal/emulator/sqs"
 	"github.com/expunge-aws/expunge/internal/emulator/wire"
 	"github.com/expunge-aws/expunge/internal/ledger"
+	"github.com/expunge-aws/expunge/internal/policy"
 	"github.com/expunge-aws/expunge/internal/wiring"
 )
 
@@ -171,7 +172,19 @@ func connect(t testing.TB, url string, policies fs.FS) *region {
 	}
 	r.queues()
 	r.functions(policies)
+	r.approve(policies)
 	return r
+}
+
+// approve puts on record that the policies of the folder may delete.
+func (r *region) approve(folder fs.FS) {
+	policies, err := policy.ReadFolder(folder)
+	must(r.t, err)
+	for _, p := range policies {
+		must(r.t, r.ledger.Approve(r.t.Context(), policy.Approval{
+			Policy: p.Name, Rev: 1, Version: p.Version, SHA256: p.SHA256(), By: "test", Reason: "the samples are of a region that deletes", At: ticked,
+		}))
+	}
 }
 
 // setAWS points the SDK at the URL, and takes everything else from it that this
