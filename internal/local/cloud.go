@@ -1,9 +1,11 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -38,6 +40,7 @@ const cloudScale = 20
 
 // The names of what the stack would declare.
 const (
+	localStage   = "local"
 	tableName    = "ledger"
 	evidenceName = "evidence"
 )
@@ -46,12 +49,16 @@ const (
 type CloudOptions struct {
 	Region   string
 	Policies []policy.Policy
+	// Listen is the loopback address to serve at; "" is any free port.
+	Listen string
 	// Functions is the folder with the built functions: <Functions>/<name>.
 	Functions string
 	// PolicyFiles is the folder of policy files that enqueue reads.
 	PolicyFiles string
 	// Audit is told every event besides the cloud's own log; nil for nobody.
 	Audit audit.Sink
+	// Log takes what the functions print, as CloudWatch would; nil for nobody.
+	Log io.Writer
 }
 
 // Cloud is one region on the embedded AWS, on the machine's clock: the functions
@@ -65,6 +72,9 @@ type Cloud struct {
 	Evidence *evidence.S3
 	Log      *audit.Log
 	Policies []policy.Policy
+	// Endpoint is where the embedded AWS answers, Outputs what its stack would give out.
+	Endpoint string
+	Outputs  contract.Outputs
 
 	config sdk.Config
 	s3     *fakes3.Service
@@ -84,7 +94,7 @@ func OpenCloud(ctx context.Context, o CloudOptions) (*Cloud, error) {
 	if err := settings.Validate(); err != nil {
 		return nil, err
 	}
-	listener, err := emulator.Listen("127.0.0.1:0")
+	listener, err := emulator.Listen(cmp.Or(o.Listen, "127.0.0.1:0"))
 	if err != nil {
 		return nil, err
 	}
@@ -95,6 +105,9 @@ func OpenCloud(ctx context.Context, o CloudOptions) (*Cloud, error) {
 	}
 	c.sqs.OnDelete = c.acks.note
 	c.lambda.Output = newOutput(c.Log, o.Audit)
+	if o.Log != nil {
+		c.lambda.Output = io.MultiWriter(c.lambda.Output, o.Log)
+	}
 	schedules := fakescheduler.New(clock, func(_ context.Context, arn string, input []byte) error {
 		return c.lambda.InvokeEvent(o.Region, arn, input)
 	})
@@ -106,13 +119,13 @@ func OpenCloud(ctx context.Context, o CloudOptions) (*Cloud, error) {
 		ReadHeaderTimeout: 10 * time.Second, // loopback; a client that is slower has died
 	}
 	go func() { _ = c.server.Serve(listener) }() // ends with Close, which is the only error it can have
-	endpoint := "http://" + listener.Addr().String()
+	c.Endpoint = "http://" + listener.Addr().String()
 	c.config = sdk.Defaults().Configure(aws.Config{
-		Region: o.Region, BaseEndpoint: &endpoint, Credentials: credentials.NewStaticCredentialsProvider("local", "local", ""),
+		Region: o.Region, BaseEndpoint: &c.Endpoint, Credentials: credentials.NewStaticCredentialsProvider("local", "local", ""),
 	})
 	env, err := c.create(ctx)
 	if err == nil {
-		err = c.deploy(o, env, endpoint)
+		err = c.deploy(o, env, c.Endpoint)
 	}
 	if err != nil {
 		c.Close()
@@ -130,7 +143,10 @@ func (c *Cloud) Close() {
 
 // create makes the table, the buckets and the queues, and returns their names.
 func (c *Cloud) create(ctx context.Context) (contract.Environment, error) {
-	env := contract.Environment{Table: tableName, EvidenceBucket: evidenceName, EnqueueName: "enqueue", CodeVersion: codeVersion, Scale: fmt.Sprint(cloudScale)}
+	env := contract.Environment{
+		Table: tableName, EvidenceBucket: evidenceName, EnqueueName: "enqueue", RedriveName: "redrive",
+		CodeVersion: codeVersion, Scale: fmt.Sprint(cloudScale),
+	}
 	if _, err := dynamodb.NewFromConfig(c.config.Config).CreateTable(ctx, ledger.Schema(tableName)); err != nil {
 		return env, err
 	}
@@ -181,6 +197,11 @@ func (c *Cloud) deploy(o CloudOptions, env contract.Environment, endpoint string
 		return err
 	}
 	env.Policies = files
+	c.Outputs = contract.Outputs{
+		Region: c.Region, Stage: localStage, Table: env.Table, PagesQueue: env.PagesQueue, ReportQueue: env.ReportQueue,
+		LettersQueue: env.LettersQueue, Evidence: env.EvidenceBucket, Enqueue: "enqueue", Worker: "worker", ReportWorker: "report-worker",
+		Redrive: "redrive", Reconcile: "reconcile", Hold: "hold", Schedules: "default", CodeVersion: codeVersion, Scale: env.Scale,
+	}
 	enforce, report := env, env
 	enforce.Mode, report.Mode = string(job.Enforce), string(job.ReportOnly)
 	for _, f := range []struct {
@@ -190,6 +211,8 @@ func (c *Cloud) deploy(o CloudOptions, env contract.Environment, endpoint string
 	}{
 		{"enqueue", "enqueue", env, 1},
 		{"reconcile", "reconcile", env, 1},
+		{"redrive", "redrive", env, 1},
+		{"hold", "hold", env, 1},
 		{"worker", "worker", enforce, 2},
 		{"report-worker", "worker", report, 2},
 	} {
@@ -211,13 +234,13 @@ func (c *Cloud) deploy(o CloudOptions, env contract.Environment, endpoint string
 	return errors.Join(c.attach("pages", "worker"), c.attach("report", "report-worker"))
 }
 
-// timeout is a function's limit. A scan and a pass of reconcile have the five
-// minutes that AWS would give them, at this scale.
+// timeout is a function's limit: the workers' is the lease, and the others have the
+// five minutes that AWS would give them, at this scale.
 func (c *Cloud) timeout(name string) time.Duration {
-	if name == "enqueue" || name == "reconcile" {
-		return 5 * time.Minute / cloudScale
+	if name == "worker" || name == "report-worker" {
+		return c.Settings.FunctionTimeout
 	}
-	return c.Settings.FunctionTimeout
+	return 5 * time.Minute / cloudScale
 }
 
 // variables is a function's environment. Its name is its access key, so that a
