@@ -211,7 +211,7 @@ func (c *Cloud) deploy(o CloudOptions, env contract.Environment, endpoint string
 	}{
 		{"enqueue", "enqueue", env, 1},
 		{"reconcile", "reconcile", env, 1},
-		{"redrive", "redrive", env, 1},
+		{"redrive", "redrive", env, 1}, // TEMP
 		{"hold", "hold", env, 1},
 		{"worker", "worker", enforce, 2},
 		{"report-worker", "worker", report, 2},

@@ -38,6 +38,8 @@ reports what the policy would delete. It has no way to delete there.
   -up             keep a region running in the state of a bad night, with the
                   functions behind its Lambda API, until Ctrl-C
   -listen ADDRESS where it listens; 127.0.0.1:4566 by default
+  -drill          play every drill, each in a region of its own, and print a table
+  -only ID        only that drill, such as R116
 
 Exit status:
   0  every invariant holds, and no run waits
@@ -63,6 +65,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	config.Out = stdout
 	switch {
 	case err != nil:
+	case up.drill:
+		status = 0
+		var holds bool
+		if holds, err = local.Drill(ctx, config.Functions, up.only, stdout); err != nil || !holds {
+			status = 1
+		}
 	case up.on:
 		status = 0
 		if err = local.Up(ctx, local.UpConfig{Listen: up.listen, Folder: config.Folder, Functions: config.Functions, Out: stdout}); err != nil {
@@ -77,10 +85,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return status
 }
 
-// upFlags are those of a region that is kept running.
+// upFlags are those of a region that is kept running, and of the drills.
 type upFlags struct {
-	on     bool
-	listen string
+	on, drill    bool
+	listen, only string
 }
 
 func parse(args []string) (local.Config, upFlags, error) {
@@ -97,6 +105,8 @@ func parse(args []string) (local.Config, upFlags, error) {
 	flags.StringVar(&c.Folder, "out", ".expunge", "")
 	flags.StringVar(&c.Functions, "functions", ".bin/functions", "")
 	flags.BoolVar(&up.on, "up", false, "")
+	flags.BoolVar(&up.drill, "drill", false, "")
+	flags.StringVar(&up.only, "only", "", "")
 	flags.StringVar(&up.listen, "listen", "127.0.0.1:4566", "")
 	if err := flags.Parse(args); err != nil {
 		return c, up, err
