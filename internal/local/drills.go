@@ -149,7 +149,7 @@ func drills() []drill {
 			}, run("letters")),
 			func(r *rehearsal, f invariant.Facts) {
 				c := outcomes(f)
-				r.want(c[job.Failed] == 20 && c.Sum() == 20, "outcomes %v, want 20 failed", c)
+				r.want(c[job.Refused] == 20 && c.Sum() == 20, "outcomes %v, want 20 refused", c)
 				r.want(len(f.Letters) >= 1 && f.Letters[0].Reason == job.ReasonForbidden, "dead letters: %v", reasons(f))
 				r.want(!f.Pages[0].Death.LetterAt.IsZero(), "the page does not know its dead letter")
 			}},
