@@ -1,4 +1,4 @@
-// Package emulator is an embedded AWS: the parts of S3, SQS, DynamoDB, Lambda and EventBridge Scheduler that Expunge uses, at the level of the wire.
+// Package emulator is an embedded AWS: the parts of S3, SQS, DynamoDB, Lambda and EventBridge Scheduler that Expunge uses, and of STS, CloudFormation and SNS that its operator asks, at the level of the wire.
 //
 // It runs in this process on loopback, keeps everything in memory, and takes its
 // clock and its faults as inputs, so that a test can lose an answer after the
@@ -8,9 +8,11 @@
 package emulator
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -45,7 +47,7 @@ func (a *AWS) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	service, ok := a.services[scope]
 	if !ok {
-		wire.WriteJSON(w, nil, wire.Unsupported("the service "+scope))
+		refuse(w, r, wire.Unsupported("the service "+scope))
 		return
 	}
 	body, failed := wire.ReadBody(r, maxBody)
@@ -53,6 +55,7 @@ func (a *AWS) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		wire.WriteJSON(w, nil, failed)
 		return
 	}
+	r.Body = io.NopCloser(bytes.NewReader(body)) // the query protocol names its operation there
 	request := &wire.Request{Request: r, ID: newID(), Region: region, Operation: service.Operation(r), Body: body}
 	w.Header().Set("X-Amzn-RequestId", request.ID)
 	fate := a.faults.Of(wire.Call{
@@ -60,6 +63,16 @@ func (a *AWS) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	})
 	request.Request = r.WithContext(wire.WithFate(r.Context(), fate))
 	fate.Apply(a.clock, w, func(w http.ResponseWriter) { service.Serve(w, request) })
+}
+
+// refuse answers in the protocol that an unknown service speaks, as far as a request
+// shows it.
+func refuse(w http.ResponseWriter, r *http.Request, err *wire.Error) {
+	if strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded") {
+		wire.WriteQuery(w, &wire.Request{Request: r, ID: newID()}, "", "", err)
+		return
+	}
+	wire.WriteJSON(w, nil, err)
 }
 
 // Listen opens a listener for the embedded AWS. Anything but a loopback address is

@@ -1,4 +1,4 @@
-// Package conformance checks documented behaviour of S3, SQS and DynamoDB against any endpoint.
+// Package conformance checks documented behaviour of S3, SQS and DynamoDB, and what an operator's tool asks of other services, against any endpoint.
 //
 // The embedded AWS has to pass every check in every test run. The same checks
 // run against an independent implementation in CI, where its known differences
@@ -23,9 +23,14 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/scheduler"
+	"github.com/aws/aws-sdk-go-v2/service/sns"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go"
 )
 
@@ -58,37 +63,59 @@ const (
 	other = "eu-west-1"
 )
 
-// S3Client returns a client for the region.
-func (t Target) S3Client(region string) *s3.Client {
+// at returns the SDK's configuration for a region.
+func (t Target) at(region string) aws.Config {
 	c := t.Config.Copy()
 	c.Region = region
-	return s3.NewFromConfig(c, func(o *s3.Options) {
-		if t.Endpoint != "" {
-			o.BaseEndpoint, o.UsePathStyle = &t.Endpoint, true
-		}
-	})
+	return c
+}
+
+// base returns the URL that a client shall ask, otherwise where the target names none.
+func (t Target) base(otherwise *string) *string {
+	if t.Endpoint == "" {
+		return otherwise
+	}
+	return &t.Endpoint
+}
+
+// S3Client returns a client for the region.
+func (t Target) S3Client(region string) *s3.Client {
+	return s3.NewFromConfig(t.at(region), func(o *s3.Options) { o.BaseEndpoint, o.UsePathStyle = t.base(o.BaseEndpoint), t.Endpoint != "" })
 }
 
 // SQSClient returns a client for the region.
 func (t Target) SQSClient(region string) *sqs.Client {
-	c := t.Config.Copy()
-	c.Region = region
-	return sqs.NewFromConfig(c, func(o *sqs.Options) {
-		if t.Endpoint != "" {
-			o.BaseEndpoint = &t.Endpoint
-		}
-	})
+	return sqs.NewFromConfig(t.at(region), func(o *sqs.Options) { o.BaseEndpoint = t.base(o.BaseEndpoint) })
 }
 
 // DynamoDBClient returns a client for the region.
 func (t Target) DynamoDBClient(region string) *dynamodb.Client {
-	c := t.Config.Copy()
-	c.Region = region
-	return dynamodb.NewFromConfig(c, func(o *dynamodb.Options) {
-		if t.Endpoint != "" {
-			o.BaseEndpoint = &t.Endpoint
-		}
-	})
+	return dynamodb.NewFromConfig(t.at(region), func(o *dynamodb.Options) { o.BaseEndpoint = t.base(o.BaseEndpoint) })
+}
+
+// STSClient returns a client for the region.
+func (t Target) STSClient(region string) *sts.Client {
+	return sts.NewFromConfig(t.at(region), func(o *sts.Options) { o.BaseEndpoint = t.base(o.BaseEndpoint) })
+}
+
+// CloudFormationClient returns a client for the region.
+func (t Target) CloudFormationClient(region string) *cloudformation.Client {
+	return cloudformation.NewFromConfig(t.at(region), func(o *cloudformation.Options) { o.BaseEndpoint = t.base(o.BaseEndpoint) })
+}
+
+// SNSClient returns a client for the region.
+func (t Target) SNSClient(region string) *sns.Client {
+	return sns.NewFromConfig(t.at(region), func(o *sns.Options) { o.BaseEndpoint = t.base(o.BaseEndpoint) })
+}
+
+// LambdaClient returns a client for the region.
+func (t Target) LambdaClient(region string) *lambda.Client {
+	return lambda.NewFromConfig(t.at(region), func(o *lambda.Options) { o.BaseEndpoint = t.base(o.BaseEndpoint) })
+}
+
+// SchedulerClient returns a client for the region.
+func (t Target) SchedulerClient(region string) *scheduler.Client {
+	return scheduler.NewFromConfig(t.at(region), func(o *scheduler.Options) { o.BaseEndpoint = t.base(o.BaseEndpoint) })
 }
 
 // Diverted returns the endpoints that the SDK's configuration names in place of
@@ -96,6 +123,8 @@ func (t Target) DynamoDBClient(region string) *dynamodb.Client {
 func (t Target) Diverted() (urls []string) {
 	for _, endpoint := range []*string{
 		t.S3Client(home).Options().BaseEndpoint, t.SQSClient(home).Options().BaseEndpoint, t.DynamoDBClient(home).Options().BaseEndpoint,
+		t.STSClient(home).Options().BaseEndpoint, t.CloudFormationClient(home).Options().BaseEndpoint, t.SNSClient(home).Options().BaseEndpoint,
+		t.LambdaClient(home).Options().BaseEndpoint, t.SchedulerClient(home).Options().BaseEndpoint,
 	} {
 		if endpoint != nil {
 			urls = append(urls, *endpoint)

@@ -34,6 +34,7 @@ func TestEndpoint(t *testing.T) {
 	t.Run("S3", func(t *testing.T) { conformance.S3(t, target) })
 	t.Run("SQS", func(t *testing.T) { conformance.SQS(t, target) })
 	t.Run("DynamoDB", func(t *testing.T) { conformance.DynamoDB(t, target) })
+	t.Run("Operator", func(t *testing.T) { conformance.Operator(t, target) })
 	t.Run("SQS over time", func(t *testing.T) {
 		if testing.Short() {
 			t.Skip("-short")
@@ -80,7 +81,7 @@ func targetOf(t *testing.T, given string) conformance.Target {
 	}
 	t.Log("WARNING: your AWS credentials are used at " + given + ". In us-east-1 and eu-west-1 the checks make, and remove again, " +
 		"about a hundred buckets (bkt-*, eub-*), as many queues (q-*) and a few tables (tbl-*) under fresh random names, with some ten " +
-		"thousand small objects, messages and rows; a few objects are locked, one of them for three seconds beyond any bypass. They touch " +
+		"thousand small objects, messages and rows; a few objects are locked, one of them for three seconds beyond any bypass, and a few buckets get a policy. They touch " +
 		"nothing else and cost a few cents. What an interrupted run leaves behind has these names.")
 	return target
 }

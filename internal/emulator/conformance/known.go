@@ -57,7 +57,8 @@ func only(name string) string {
 func Names() []string {
 	names := append(checkNames(s3Checks()), checkNames(sqsChecks())...)
 	names = append(names, checkNames(sqsRetention(nil))...)
-	return append(names, checkNames(dynamoChecks())...)
+	names = append(names, checkNames(dynamoChecks())...)
+	return append(names, checkNames(operatorChecks())...)
 }
 
 func checkNames[C any](checks []check[C]) []string {

@@ -27,7 +27,7 @@ func S3(t *testing.T, target Target) {
 
 // s3Checks are the checks in their order.
 func s3Checks() []check[*s3Suite] {
-	return slices.Concat(s3Listing(), s3Keys(), s3Deleting(), s3Objects(), s3Versions(), s3Locks(), s3Digests())
+	return slices.Concat(s3Listing(), s3Keys(), s3Deleting(), s3Objects(), s3Versions(), s3Locks(), s3Policies(), s3Digests())
 }
 
 // s3Suite is a client in the home region with what the checks share.

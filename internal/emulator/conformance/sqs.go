@@ -214,9 +214,9 @@ func (c *sqsSuite) sendAll(t *testing.T, url string, bodies ...string) {
 	}
 }
 
-// raw calls an operation with a body that the SDK would not write, and returns how
-// many messages are in the answer.
-func (c *sqsSuite) raw(t *testing.T, operation string, body any) (messages int) {
+// raw calls an operation with a body that the SDK would not write, and returns the
+// messages that are in the answer.
+func (c *sqsSuite) raw(t *testing.T, operation string, body any) []rawMessage {
 	t.Helper()
 	text := must(json.Marshal(body))(t)
 	endpoint := c.target.Endpoint
@@ -236,9 +236,15 @@ func (c *sqsSuite) raw(t *testing.T, operation string, body any) (messages int) 
 		t.Fatal(err)
 	}
 	defer answer.Body.Close()
-	var out struct{ Messages []json.RawMessage }
+	var out struct{ Messages []rawMessage }
 	if err := json.NewDecoder(answer.Body).Decode(&out); err != nil || answer.StatusCode != http.StatusOK {
 		t.Fatalf("%s: %s, %v", operation, answer.Status, err)
 	}
-	return len(out.Messages)
+	return out.Messages
+}
+
+// rawMessage is a message as JSON has it.
+type rawMessage struct {
+	MessageID  string `json:"MessageId"`
+	Attributes map[string]string
 }

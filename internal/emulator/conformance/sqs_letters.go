@@ -118,11 +118,16 @@ func sqsRedrive() []check[*sqsSuite] {
 		sqsCheck("RD-03 a redriven message has a new id, time and count", func(c *sqsSuite, t *testing.T) {
 			url, letters := c.withLetters(t, 1, nil)
 			id := c.send(t, url, "b")
-			c.bury(t, url, letters, 1)
+			_, dead := c.exhaust(t, url, letters, 1)
+			c.hide(t, letters, dead, 0)
 			c.moveAll(t, letters, types.ListMessageMoveTasksResultEntry{Status: aws.String("COMPLETED"), ApproximateNumberOfMessagesMoved: 1})
 			m := c.one(t, url, "redriven")
 			if *m.MessageId == id || *m.Body != "b" || m.Attributes["DeadLetterQueueSourceArn"] != "" {
 				t.Errorf("message %s became %+v", id, m)
+			}
+			sent := func(m types.Message) int64 { return must(strconv.ParseInt(m.Attributes["SentTimestamp"], 10, 64))(t) }
+			if sent(m) <= sent(dead) || m.Attributes["ApproximateReceiveCount"] != "1" {
+				t.Errorf("sent at %d, redriven at %d, received %s times", sent(dead), sent(m), m.Attributes["ApproximateReceiveCount"])
 			}
 			c.hide(t, url, m, 0)
 			c.none(t, url, "received as often as it may be") // its count began anew, and ends the same

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -24,6 +25,8 @@ func sqsQueues() []check[*sqsSuite] {
 			wantCode(t, err, "QueueAlreadyExists", "QueueNameExists")
 		}),
 		sqsCheck("queue attributes checked, set and returned", (*sqsSuite).queueAttributes),
+		sqsCheck("queue attributes by name: counts, times, redrive, keys and policy", (*sqsSuite).namedAttributes),
+		sqsCheck("GetQueueUrl finds a queue, and says when there is none", (*sqsSuite).queueURL),
 		sqsCheck("PurgeQueue, DeleteQueue, ListQueues prefix", (*sqsSuite).queueLife),
 		sqsCheck("ListQueues in pages", (*sqsSuite).queuePages),
 		sqsCheck("queue tags", (*sqsSuite).queueTags),
@@ -70,6 +73,61 @@ func (c *sqsSuite) queueAttributes(t *testing.T) {
 	wantCode(t, err, "InvalidAttributeName")
 	_, err = c.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: &url, AttributeNames: []types.QueueAttributeName{"Nonsense"}})
 	wantCode(t, err, "InvalidAttributeName")
+}
+
+// namedAttributes asks what a tool needs to know of a queue that it did not make.
+// What a queue does not have is left out of the answer.
+func (c *sqsSuite) namedAttributes(t *testing.T) {
+	letters := c.queue(t, map[string]string{"MessageRetentionPeriod": "1209600", "RedriveAllowPolicy": `{"redrivePermission":"allowAll"}`})
+	target := c.arn(t, letters)
+	url := c.queue(t, map[string]string{"VisibilityTimeout": "360", "RedrivePolicy": redrivePolicy(target, 10), "KmsMasterKeyId": "alias/aws/sqs"})
+	names := []types.QueueAttributeName{
+		"ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible", "ApproximateNumberOfMessagesDelayed",
+		"VisibilityTimeout", "MessageRetentionPeriod", "RedrivePolicy", "RedriveAllowPolicy", "SqsManagedSseEnabled", "KmsMasterKeyId", "QueueArn", "Policy",
+	}
+	get := func(url string) map[string]string {
+		t.Helper()
+		return must(c.GetQueueAttributes(t.Context(), &sqs.GetQueueAttributesInput{QueueUrl: &url, AttributeNames: names}))(t).Attributes
+	}
+	want := map[string]string{
+		"ApproximateNumberOfMessages": "0", "ApproximateNumberOfMessagesNotVisible": "0", "ApproximateNumberOfMessagesDelayed": "0",
+		"VisibilityTimeout": "360", "MessageRetentionPeriod": "345600", "RedrivePolicy": redrivePolicy(target, 10),
+		"SqsManagedSseEnabled": "false", "KmsMasterKeyId": "alias/aws/sqs", "QueueArn": c.arn(t, url),
+	}
+	if got := get(url); !maps.Equal(got, want) {
+		t.Errorf("the queue has %v, want %v", got, want)
+	}
+	want = map[string]string{
+		"ApproximateNumberOfMessages": "0", "ApproximateNumberOfMessagesNotVisible": "0", "ApproximateNumberOfMessagesDelayed": "0",
+		"VisibilityTimeout": "30", "MessageRetentionPeriod": "1209600", "RedriveAllowPolicy": `{"redrivePermission":"allowAll"}`,
+		"SqsManagedSseEnabled": "true", "QueueArn": target,
+	}
+	if got := get(letters); !maps.Equal(got, want) {
+		t.Errorf("the dead letter queue has %v, want %v", got, want)
+	}
+	policy := `{"Version":"2012-10-17","Statement":[{"Sid":"tls","Effect":"Deny","Principal":"*","Action":"sqs:*","Resource":"` + target +
+		`","Condition":{"Bool":{"aws:SecureTransport":"false"}}}]}`
+	must(c.SetQueueAttributes(t.Context(), &sqs.SetQueueAttributesInput{QueueUrl: &letters, Attributes: map[string]string{"Policy": policy}}))(t)
+	if got := get(letters)["Policy"]; !strings.Contains(got, "aws:SecureTransport") {
+		t.Errorf("the policy is %q", got)
+	}
+}
+
+func (c *sqsSuite) queueURL(t *testing.T) {
+	n := name("q")
+	_, err := c.GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: &n})
+	var none *types.QueueDoesNotExist
+	if !errors.As(err, &none) {
+		t.Errorf("a queue that is not there: %v", err)
+	}
+	url := c.newQueue(t, c.Client, n, nil)
+	if got := must(c.GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: &n}))(t).QueueUrl; *got != url {
+		t.Errorf("got %s, want %s", *got, url)
+	}
+	_, err = c.abroad.GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: &n})
+	if !errors.As(err, &none) {
+		t.Errorf("a queue of another region: %v", err)
+	}
 }
 
 func (c *sqsSuite) queueLife(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -35,12 +36,13 @@ func sqsReceiving() []check[*sqsSuite] {
 			url := c.queue(t, nil)
 			c.send(t, url, "b")
 			for i := range 2 { // the SDK leaves out a zero, so the request is written by hand
-				n := c.raw(t, "ReceiveMessage", map[string]any{"QueueUrl": url, "MaxNumberOfMessages": 1, "VisibilityTimeout": 0, "WaitTimeSeconds": soon})
-				if n != 1 {
-					t.Fatalf("receive %d: %d messages", i+1, n)
+				got := c.raw(t, "ReceiveMessage", map[string]any{"QueueUrl": url, "MaxNumberOfMessages": 1, "VisibilityTimeout": 0, "WaitTimeSeconds": soon})
+				if len(got) != 1 {
+					t.Fatalf("receive %d: %d messages", i+1, len(got))
 				}
 			}
 		}),
+		sqsCheck("looks with VisibilityTimeout=0 show the same messages, hide none, and count", (*sqsSuite).looks),
 		sqsCheck("ChangeMessageVisibility 0 -> at once; >0 extends", func(c *sqsSuite, t *testing.T) {
 			url := c.queue(t, oneSecond())
 			c.send(t, url, "b")
@@ -65,6 +67,36 @@ func sqsReceiving() []check[*sqsSuite] {
 			c.one(t, url, "after the delay")
 		}),
 		sqsCheck("16 receivers x 1000 messages: each once, none lost", (*sqsSuite).manyReceivers),
+	}
+}
+
+// looks asks until a look shows all messages, for AWS may show some of them only.
+func (c *sqsSuite) looks(t *testing.T) {
+	url := c.queue(t, nil)
+	want := []string{c.send(t, url, "1"), c.send(t, url, "2"), c.send(t, url, "3")}
+	slices.Sort(want)
+	counts := map[string]int{}
+	for range 2 {
+		var seen []string
+		if !within(2*soon*time.Second, func() bool {
+			seen = nil
+			for _, m := range c.raw(t, "ReceiveMessage", map[string]any{
+				"QueueUrl": url, "MaxNumberOfMessages": 10, "VisibilityTimeout": 0, "WaitTimeSeconds": soon,
+				"MessageSystemAttributeNames": []string{"ApproximateReceiveCount"},
+			}) {
+				seen = append(seen, m.MessageID)
+				count := must(strconv.Atoi(m.Attributes["ApproximateReceiveCount"]))(t)
+				if count <= counts[m.MessageID] {
+					t.Errorf("a message was received %d times, then %d", counts[m.MessageID], count)
+				}
+				counts[m.MessageID] = count
+			}
+			slices.Sort(seen)
+			return slices.Equal(seen, want)
+		}) {
+			t.Errorf("the last look showed %v, want %v", seen, want)
+		}
+		c.wantCounts(t, url, "looked at", 3, 0, 0)
 	}
 }
 

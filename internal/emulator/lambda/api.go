@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"net/http"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +18,8 @@ func (s *Service) Scope() string { return "lambda" }
 const (
 	functionsPath = "/2015-03-31/functions"
 	mappingsPath  = "/2015-03-31/event-source-mappings"
+	// concurrencyPath is where reserved concurrency is read; it came in another year.
+	concurrencyPath = "/2019-09-30/functions"
 )
 
 // Operation names the operation of a request.
@@ -34,6 +37,9 @@ func (s *Service) Operation(r *http.Request) string {
 		case r.Method == http.MethodPost && len(parts) == 3 && parts[2] == "invocations":
 			return "Invoke"
 		}
+	}
+	if rest, ok := strings.CutPrefix(path, concurrencyPath); ok && r.Method == http.MethodGet && strings.HasSuffix(rest, "/concurrency") {
+		return "GetFunctionConcurrency"
 	}
 	if rest, ok := strings.CutPrefix(path, mappingsPath); ok && r.Method == http.MethodGet {
 		switch parts := strings.Split(rest, "/"); {
@@ -64,6 +70,8 @@ func (s *Service) Serve(w http.ResponseWriter, r *wire.Request) {
 		result, err = s.getFunction(r)
 	case "GetFunctionConfiguration":
 		result, err = s.getFunctionConfiguration(r)
+	case "GetFunctionConcurrency":
+		result, err = s.getFunctionConcurrency(r)
 	case "ListEventSourceMappings":
 		result, err = s.listMappings(r)
 	case "GetEventSourceMapping":
@@ -97,7 +105,8 @@ func refuse(w http.ResponseWriter, err *wire.Error) {
 
 // named finds the function that the path names.
 func (s *Service) named(r *wire.Request) (*function, *wire.Error) {
-	name := strings.Split(strings.TrimPrefix(r.URL.Path, functionsPath+"/"), "/")[0]
+	_, rest, _ := strings.Cut(r.URL.Path, "/functions/")
+	name, _, _ := strings.Cut(rest, "/")
 	if q := r.URL.Query().Get("Qualifier"); q != "" {
 		name += ":" + q
 	}
@@ -172,14 +181,41 @@ func checkInvoke(r *wire.Request) *wire.Error {
 
 // configuration describes a function.
 func (f *function) configuration() map[string]any {
-	return map[string]any{
-		"FunctionName": f.Name, "FunctionArn": f.arn(), "Version": latest,
+	architecture := runtime.GOARCH // a binary runs on this machine
+	if architecture == "amd64" {
+		architecture = "x86_64"
+	}
+	c := map[string]any{
+		"FunctionName": f.Name, "FunctionArn": f.arn(), "Version": latest, "Architectures": []string{architecture},
 		"Runtime": "provided.al2023", "Handler": "bootstrap", "PackageType": "Zip",
 		"Timeout": int(math.Ceil(f.Timeout.Seconds())), "MemorySize": 128,
 		"State": "Active", "LastUpdateStatus": "Successful",
 		"LastModified": f.modified.UTC().Format("2006-01-02T15:04:05.000+0000"),
 	}
+	if variables := f.variables(); len(variables) > 0 {
+		c["Environment"] = map[string]any{"Variables": variables}
+	}
+	return c
 }
+
+// variables are what somebody configured. What Lambda sets itself can not be
+// configured on AWS, and where it is given here it is kept out of the answer.
+func (f *function) variables() map[string]string {
+	all := map[string]string{}
+	for _, pair := range f.Env {
+		if name, value, ok := strings.Cut(pair, "="); ok && !slices.Contains(ownVariables, name) {
+			all[name] = value
+		}
+	}
+	return all
+}
+
+// ownVariables are the names that Lambda keeps for itself:
+// https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html
+var ownVariables = strings.Fields(`_HANDLER _X_AMZN_TRACE_ID AWS_DEFAULT_REGION AWS_REGION AWS_EXECUTION_ENV AWS_LAMBDA_FUNCTION_NAME
+	AWS_LAMBDA_FUNCTION_MEMORY_SIZE AWS_LAMBDA_FUNCTION_VERSION AWS_LAMBDA_INITIALIZATION_TYPE AWS_LAMBDA_LOG_GROUP_NAME
+	AWS_LAMBDA_LOG_STREAM_NAME AWS_ACCESS_KEY AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN AWS_LAMBDA_RUNTIME_API
+	LAMBDA_TASK_ROOT LAMBDA_RUNTIME_DIR`)
 
 func (s *Service) getFunction(r *wire.Request) (any, *wire.Error) {
 	f, err := s.named(r)
@@ -187,10 +223,26 @@ func (s *Service) getFunction(r *wire.Request) (any, *wire.Error) {
 		return nil, err
 	}
 	answer := map[string]any{"Configuration": f.configuration(), "Code": map[string]any{}}
-	if f.Concurrency < accountConcurrency {
-		answer["Concurrency"] = map[string]any{"ReservedConcurrentExecutions": f.Concurrency}
+	if own := f.reserved(); len(own) > 0 {
+		answer["Concurrency"] = own
 	}
 	return answer, nil
+}
+
+// reserved is the function's own concurrency, empty when it shares the account's.
+func (f *function) reserved() map[string]any {
+	if f.Concurrency == accountConcurrency {
+		return map[string]any{}
+	}
+	return map[string]any{"ReservedConcurrentExecutions": f.Concurrency}
+}
+
+func (s *Service) getFunctionConcurrency(r *wire.Request) (any, *wire.Error) {
+	f, err := s.named(r)
+	if err != nil {
+		return nil, err
+	}
+	return f.reserved(), nil
 }
 
 func (s *Service) getFunctionConfiguration(r *wire.Request) (any, *wire.Error) {

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -114,7 +117,10 @@ func TestSDKInvokeRefused(t *testing.T) {
 func TestSDKReads(t *testing.T) {
 	clock := wire.NewManual(start)
 	s := newService(t, clock)
-	register(t, s, lambda.Function{Name: "f", Timeout: time.Minute, Concurrency: 7, Handler: answering("1", nil)})
+	register(t, s, lambda.Function{
+		Name: "f", Timeout: time.Minute, Concurrency: 7, Handler: answering("1", nil),
+		Env: []string{"EXPUNGE_TABLE=old", "EXPUNGE_TABLE=ledger=1", "EXPUNGE_EMPTY=", "AWS_ENDPOINT_URL=http://127.0.0.1:1", "AWS_ACCESS_KEY_ID=f", "AWS_REGION=x"},
+	})
 	register(t, s, lambda.Function{Name: "g", Handler: answering("1", nil)})
 	register(t, s, lambda.Function{Name: "h", Region: "us-east-1", Handler: answering("1", nil)})
 	id, err := s.Map(lambda.Mapping{
@@ -134,8 +140,25 @@ func TestSDKReads(t *testing.T) {
 		aws.ToInt32(function.Concurrency.ReservedConcurrentExecutions) != 7 {
 		t.Fatalf("got %+v", function)
 	}
+	c := function.Configuration
+	if got := c.Environment.Variables; !maps.Equal(got, map[string]string{"EXPUNGE_TABLE": "ledger=1", "EXPUNGE_EMPTY": "", "AWS_ENDPOINT_URL": "http://127.0.0.1:1"}) {
+		t.Errorf("the environment is %v", got)
+	}
+	architecture := map[string]types.Architecture{"amd64": types.ArchitectureX8664, "arm64": types.ArchitectureArm64}[runtime.GOARCH]
+	modified, err := time.Parse("2006-01-02T15:04:05.000-0700", aws.ToString(c.LastModified))
+	if err != nil || !modified.Equal(start) || !slices.Equal(c.Architectures, []types.Architecture{architecture}) {
+		t.Errorf("modified at %s, architectures %v, %v", aws.ToString(c.LastModified), c.Architectures, err)
+	}
+	for name, want := range map[string]int32{"f": 7, "g": 0} {
+		out, err := client.GetFunctionConcurrency(t.Context(), &sdk.GetFunctionConcurrencyInput{FunctionName: &name})
+		if err != nil || aws.ToInt32(out.ReservedConcurrentExecutions) != want || (out.ReservedConcurrentExecutions == nil) != (want == 0) {
+			t.Errorf("the concurrency of %s is %+v, %v", name, out, err)
+		}
+	}
+	_, err = client.GetFunctionConcurrency(t.Context(), &sdk.GetFunctionConcurrencyInput{FunctionName: aws.String("h")})
+	wantCode(t, err, "ResourceNotFoundException")
 	configuration, err := client.GetFunctionConfiguration(t.Context(), &sdk.GetFunctionConfigurationInput{FunctionName: aws.String("g")})
-	if err != nil || aws.ToInt32(configuration.Timeout) != 3 {
+	if err != nil || aws.ToInt32(configuration.Timeout) != 3 || configuration.State != types.StateActive || configuration.Environment != nil {
 		t.Fatalf("got %+v, %v", configuration, err)
 	}
 	pages := sdk.NewListFunctionsPaginator(client, &sdk.ListFunctionsInput{MaxItems: aws.Int32(1)})
@@ -237,6 +260,62 @@ func TestSDKFaults(t *testing.T) {
 	}
 	if got := s.Metrics(region, "f"); got.Invocations != 1 {
 		t.Fatalf("got %+v", got)
+	}
+}
+
+// TestCommandLines sends Invoke as the command lines do: without a content type or
+// with any, the function by its name or its whole ARN, and the payload as it is. The
+// second line decodes base64 before it sends, unless it is told that there is none.
+func TestCommandLines(t *testing.T) {
+	s := newService(t, wire.NewManual(start))
+	ran := make(chan string, 1)
+	register(t, s, lambda.Function{Name: "f", Handler: func(_ context.Context, payload []byte) ([]byte, error) {
+		ran <- string(payload)
+		if string(payload) == `"fail"` {
+			return nil, errRefused
+		}
+		return payload, nil
+	}})
+	_, url := serve(t, s, nil)
+	for _, c := range []struct {
+		name, function, contentType, invocation, payload string
+		status                                           int
+		functionError, body                              string
+	}{
+		{"no content type", "f", "", "", `{"a":1}`, http.StatusOK, "", `{"a":1}`},
+		{"bytes", "f", "application/octet-stream", "RequestResponse", `{"a":1}`, http.StatusOK, "", `{"a":1}`},
+		{"an old SDK", "f", "binary/octet-stream", "", `{"a":1}`, http.StatusOK, "", `{"a":1}`},
+		{"JSON", "f", "application/json", "", `{"a":1}`, http.StatusOK, "", `{"a":1}`},
+		{"a form, says a plain client", "f", "application/x-www-form-urlencoded", "", `{"a":1}`, http.StatusOK, "", `{"a":1}`},
+		{"no payload", "f", "", "", "", http.StatusOK, "", "{}"},
+		{"the ARN", "arn%3Aaws%3Alambda%3Aeu-central-1%3A000000000000%3Afunction%3Af", "", "", `2`, http.StatusOK, "", `2`},
+		{"an error of the function", "f", "", "", `"fail"`, http.StatusOK, "Unhandled", `{"errorMessage":"refused","errorType":"errorString"}`},
+		{"an event", "f", "", "Event", `{"a":2}`, http.StatusAccepted, "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/2015-03-31/functions/"+c.function+"/invocations", strings.NewReader(c.payload))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=operator/20260308/eu-central-1/lambda/aws4_request, SignedHeaders=host, Signature=0")
+			for header, value := range map[string]string{"Content-Type": c.contentType, "X-Amz-Invocation-Type": c.invocation} {
+				if value != "" {
+					r.Header.Set(header, value)
+				}
+			}
+			response, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(response.Body)
+			response.Body.Close()
+			if err != nil || response.StatusCode != c.status || string(body) != c.body || response.Header.Get("X-Amz-Function-Error") != c.functionError {
+				t.Errorf("status %d, error %q, %s, %v", response.StatusCode, response.Header.Get("X-Amz-Function-Error"), body, err)
+			}
+			if got := <-ran; got != c.payload && (got != "{}" || c.payload != "") {
+				t.Errorf("the function got %s", got)
+			}
+		})
 	}
 }
 

@@ -33,8 +33,9 @@ type bucket struct {
 	mu            sync.RWMutex
 	versioning    string
 	requesterPays bool
-	locking       bool // Object Lock is enabled
-	standard      rule // of new objects
+	policy        *policy // never changed, nil without one
+	locking       bool    // Object Lock is enabled
+	standard      rule    // of new objects
 	objects       btree.Map[string, *object]
 	sequence      uint64 // of the newest version
 	effects       []Effect

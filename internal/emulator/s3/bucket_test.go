@@ -3,9 +3,13 @@ package s3
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/expunge-aws/expunge/internal/emulator/wire"
 )
 
 func TestVersionIDs(t *testing.T) {
@@ -99,6 +103,60 @@ func TestBounds(t *testing.T) {
 			t.Errorf("%q is taken for a range", spec)
 		}
 	}
+}
+
+// Whatever an operation needs can be named in a policy, and every operation on a
+// bucket needs something: the policy itself nothing, and a bulk delete by the key.
+func TestEveryOperationHasItsActions(t *testing.T) {
+	known := strings.Fields(bucketActions + " " + objectActions)
+	for _, op := range New(wire.Wall{}).operations {
+		if op.on == onService || op.name == "CreateBucket" {
+			continue
+		}
+		for _, version := range []string{"", nullVersion} {
+			c := &call{Request: httptest.NewRequest(op.method, "/b/k", nil), query: url.Values{"versionId": {version}}}
+			actions := c.actions(op.name)
+			if free := op.sub == "policy" || op.name == "DeleteObjects"; free != (len(actions) == 0) {
+				t.Errorf("%s needs %v", op.name, actions)
+			}
+			for _, action := range actions {
+				if !slices.Contains(known, action) {
+					t.Errorf("%s needs %s, which no policy can deny", op.name, action)
+				}
+			}
+		}
+	}
+}
+
+func TestWildcards(t *testing.T) {
+	for _, c := range []struct {
+		pattern, text string
+		want          bool
+	}{
+		{"a*", "a", true}, {"a*", "a/b/c", true}, {"a*", "b", false}, {"*", "", true}, {"a?c", "abc", true}, {"a?c", "a\nc", true}, {"a?c", "aéc", true},
+		{"a?c", "ac", false}, {"a*b*c", "a-b-b-c", true}, {"a*b*c", "a-c", false}, {"a.c", "abc", false}, {`a\*`, `a\b`, true}, {"a", "ab", false}, {"b", "ab", false},
+		{"a*c", "a\xffc", true}, {"[ab]", "a", false}, {"A", "a", false},
+	} {
+		if got := wildcards(c.pattern, "").MatchString(c.text); got != c.want {
+			t.Errorf("%q and %q: %v", c.pattern, c.text, got)
+		}
+	}
+}
+
+func FuzzPolicy(f *testing.F) {
+	f.Add([]byte(`{"Version":"2012-10-17","Id":"x","Statement":[{"Sid":"1","Effect":"Deny","Principal":{"AWS":["*"]},"Action":["s3:*"],"Resource":"arn:aws:s3:::b/*"}]}`))
+	f.Add([]byte(`{"Statement":{"Effect":"Deny","Principal":"*","Action":"*","Resource":"arn:aws:s3:::b"}}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		p, err := readPolicy("b", text)
+		if err != nil {
+			return
+		}
+		for _, d := range p.deny {
+			if len(d.principals) == 0 || len(d.actions) == 0 || len(d.resources) == 0 {
+				t.Errorf("%s: a statement that denies nothing was taken", text)
+			}
+		}
+	})
 }
 
 func FuzzUnframe(f *testing.F) {

@@ -128,3 +128,37 @@ func putBucketVersioning(c *call) *wire.Error {
 	c.bucket.versioning = configuration.Status
 	return nil
 }
+
+func getRequestPayment(c *call) *wire.Error {
+	c.bucket.mu.RLock()
+	defer c.bucket.mu.RUnlock()
+	d := &document{}
+	if c.bucket.requesterPays {
+		d.element("Payer", "Requester")
+	} else {
+		d.element("Payer", "BucketOwner")
+	}
+	return c.reply("RequestPaymentConfiguration", d)
+}
+
+// getEncryption answers what holds for every bucket since January 2023, and can not
+// be changed here.
+func getEncryption(c *call) *wire.Error {
+	d := &document{}
+	d.WriteString("<Rule><ApplyServerSideEncryptionByDefault>")
+	d.element("SSEAlgorithm", "AES256")
+	d.WriteString("</ApplyServerSideEncryptionByDefault>")
+	d.element("BucketKeyEnabled", "false")
+	d.WriteString("</Rule>")
+	return c.reply("ServerSideEncryptionConfiguration", d)
+}
+
+// getPublicAccessBlock answers what a bucket has that was made since April 2023, and
+// can not be changed here.
+func getPublicAccessBlock(c *call) *wire.Error {
+	d := &document{}
+	for _, setting := range []string{"BlockPublicAcls", "IgnorePublicAcls", "BlockPublicPolicy", "RestrictPublicBuckets"} {
+		d.element(setting, "true")
+	}
+	return c.reply("PublicAccessBlockConfiguration", d)
+}

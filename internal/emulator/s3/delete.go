@@ -81,8 +81,13 @@ func (c *call) bypasses() bool {
 	return strings.EqualFold(c.Header.Get("X-Amz-Bypass-Governance-Retention"), "true")
 }
 
+// removal is what a single delete asks for.
+func (c *call) removal() removal {
+	return removal{key: c.key, version: c.query.Get("versionId"), match: c.Header.Get("If-Match"), bypass: c.bypasses()}
+}
+
 func deleteObject(c *call) *wire.Error {
-	r := removal{key: c.key, version: c.query.Get("versionId"), match: c.Header.Get("If-Match"), bypass: c.bypasses()}
+	r := c.removal()
 	if !validVersion(r.version) {
 		return wire.Bad("InvalidArgument", "Invalid version id specified")
 	}
@@ -182,6 +187,9 @@ func (c *call) one(r removal) (removed, *wire.Error) {
 		return removed{}, wire.Bad("KeyTooLongError", "Your key is too long")
 	case !validVersion(r.version):
 		return removed{}, noSuchVersion()
+	}
+	if err := c.denied(r.key, r.actions()...); err != nil {
+		return removed{}, err
 	}
 	did, err := c.bucket.remove(r, c.now)
 	if c.fate.EntriesAfter != nil {

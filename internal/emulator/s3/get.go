@@ -17,6 +17,11 @@ func getObject(c *call) *wire.Error {
 		h.Set("X-Amz-Version-Id", marker.id())
 		h.Set("Last-Modified", marker.modified.UTC().Format(http.TimeFormat))
 	}
+	if err != nil && err.Code == "NoSuchKey" { // who may not list is not told what is not there
+		if denied := c.denied("", "ListBucket"); denied != nil {
+			return denied
+		}
+	}
 	if err != nil {
 		return err
 	}

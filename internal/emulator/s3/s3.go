@@ -14,7 +14,8 @@
 // seconds, as S3's are. A bulk delete is no transaction: other requests come in
 // between its keys. A query parameter or an x-amz header that an operation does
 // not know is answered with NotImplemented, because ignoring one is how an
-// emulator says yes to what it did not do. There is no access control.
+// emulator says yes to what it did not do. Nobody is asked who he is, but what a
+// bucket's policy denies is denied.
 //
 // The checks of internal/emulator/conformance say the rest.
 package s3
@@ -147,6 +148,9 @@ func (s *Service) enter(c *call, op *operation) *wire.Error {
 	if c.bucket.region != c.region && op.name != "GetBucketLocation" { // the one question that any region answers
 		return failed(http.StatusMovedPermanently, "PermanentRedirect",
 			"The bucket you are attempting to access must be addressed using the specified endpoint. Please send all future requests to this endpoint.")
+	}
+	if err := c.denied(c.key, c.actions(op.name)...); err != nil {
+		return err
 	}
 	c.bucket.mu.RLock()
 	pays := c.bucket.requesterPays

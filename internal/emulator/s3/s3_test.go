@@ -207,8 +207,9 @@ func TestNotOffered(t *testing.T) {
 	b.seed(t, "a")
 	for _, c := range []struct{ method, path, header string }{
 		{http.MethodGet, "/exports?acl", ""}, {http.MethodGet, "/exports?lifecycle", ""}, {http.MethodGet, "/exports?uploads", ""},
-		{http.MethodPut, "/exports?policy", ""}, {http.MethodPut, "/exports?requestPayment", ""},
-		{http.MethodDelete, "/exports?tagging", ""}, {http.MethodDelete, "/exports?policy", ""},
+		{http.MethodPut, "/exports?requestPayment", ""}, {http.MethodPut, "/exports?encryption", ""}, {http.MethodPut, "/exports?publicAccessBlock", ""},
+		{http.MethodDelete, "/exports?tagging", ""}, {http.MethodDelete, "/exports?encryption", ""}, {http.MethodDelete, "/exports?publicAccessBlock", ""},
+		{http.MethodGet, "/exports?policyStatus", ""}, {http.MethodPut, "/exports?policy", "X-Amz-Confirm-Remove-Self-Bucket-Access: true"},
 		{http.MethodGet, "/exports?list-type=2&something=new", ""}, {http.MethodGet, "/exports?versions&delimiter=/", ""},
 		{http.MethodPost, "/exports/a?uploads", ""}, {http.MethodPost, "/exports/a?restore", ""}, {http.MethodPut, "/exports/a?uploadId=1&partNumber=1", ""},
 		{http.MethodPut, "/exports/a?acl", ""}, {http.MethodGet, "/exports/a?attributes", ""}, {http.MethodGet, "/exports/a?partNumber=1", ""},

@@ -274,6 +274,26 @@ func TestDisabled(t *testing.T) {
 	w.to("2026-03-12T02:00:00Z", "2026-03-12T02:00:00Z")
 }
 
+// An operator moves a schedule to another time in another zone: the old time passes,
+// the new one fires.
+func TestUpdateMovesTheNextOccurrence(t *testing.T) {
+	w := newWorld(t)
+	w.create("daily", "cron(0 2 * * ? *)", nil)
+	in := define("daily", "cron(0 4 * * ? *)", nil)
+	update := &sdk.UpdateScheduleInput{
+		Name: in.Name, ScheduleExpression: in.ScheduleExpression, ScheduleExpressionTimezone: aws.String("Europe/Berlin"),
+		FlexibleTimeWindow: in.FlexibleTimeWindow, Target: in.Target, State: types.ScheduleStateEnabled,
+	}
+	if _, err := w.client.UpdateSchedule(t.Context(), update); err != nil {
+		t.Fatal(err)
+	}
+	w.to("2026-03-08T00:00:00Z", "2026-03-07T03:00:00Z")
+	if _, err := w.client.DeleteSchedule(t.Context(), &sdk.DeleteScheduleInput{Name: in.Name}); err != nil {
+		t.Fatal(err)
+	}
+	w.to("2026-03-10T00:00:00Z")
+}
+
 // A schedule that is done is removed where that was asked for, but not before its
 // last invocation has arrived.
 func TestActionAfterCompletion(t *testing.T) {

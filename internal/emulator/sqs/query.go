@@ -3,7 +3,6 @@ package sqs
 import (
 	"bytes"
 	"encoding/json"
-	"encoding/xml"
 	"fmt"
 	"maps"
 	"net/http"
@@ -24,9 +23,10 @@ func isQuery(r *wire.Request) bool {
 }
 
 func (c *call) serveQuery(w http.ResponseWriter) {
+	const namespace = "http://queue.amazonaws.com/doc/2012-11-05/"
 	form, err := url.ParseQuery(string(c.Body))
 	if err != nil {
-		c.writeXMLError(w, wire.Bad("MalformedQueryString", "The query string is malformed."))
+		wire.WriteQuery(w, c.Request, namespace, "", wire.Bad("MalformedQueryString", "The query string is malformed."))
 		return
 	}
 	c.Operation = form.Get("Action")
@@ -37,38 +37,10 @@ func (c *call) serveQuery(w http.ResponseWriter) {
 	c.Body, _ = json.Marshal(request) // texts, numbers, lists and maps always marshal
 	result, failed := c.answer()
 	if failed != nil {
-		c.writeXMLError(w, failed)
+		wire.WriteQuery(w, c.Request, namespace, "", &wire.Error{Status: failed.Status, Code: plainCode(failed), Message: failed.Message})
 		return
 	}
-	var text bytes.Buffer
-	fmt.Fprintf(&text, `<?xml version="1.0"?><%sResponse xmlns="http://queue.amazonaws.com/doc/2012-11-05/">`, c.Operation)
-	if body := xmlOf(result, c.Operation); body != "" {
-		fmt.Fprintf(&text, "<%[1]sResult>%[2]s</%[1]sResult>", c.Operation, body)
-	}
-	fmt.Fprintf(&text, "<ResponseMetadata><RequestId>%s</RequestId></ResponseMetadata></%sResponse>", c.ID, c.Operation)
-	c.writeXML(w, http.StatusOK, text.Bytes())
-}
-
-func (c *call) writeXML(w http.ResponseWriter, status int, text []byte) {
-	w.Header().Set("Content-Type", "text/xml")
-	w.WriteHeader(status)
-	_, _ = w.Write(text) // a client that has gone can not be told
-}
-
-func (c *call) writeXMLError(w http.ResponseWriter, err *wire.Error) {
-	kind := "Sender"
-	if err.Status >= http.StatusInternalServerError {
-		kind = "Receiver"
-	}
-	c.writeXML(w, err.Status, fmt.Appendf(nil, `<?xml version="1.0"?><ErrorResponse xmlns="http://queue.amazonaws.com/doc/2012-11-05/">`+
-		"<Error><Type>%s</Type><Code>%s</Code><Message>%s</Message><Detail/></Error><RequestId>%s</RequestId></ErrorResponse>",
-		kind, plainCode(err), escaped(err.Message), c.ID))
-}
-
-func escaped(text string) string {
-	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(text)) // a builder takes everything
-	return b.String()
+	wire.WriteQuery(w, c.Request, namespace, xmlOf(result, c.Operation), nil)
 }
 
 // tree is a form whose names are taken apart at their dots.
@@ -234,7 +206,7 @@ func writeElement(b *strings.Builder, name string, content any, operation string
 	if members, ok := content.(map[string]any); ok {
 		writeMembers(b, members, operation)
 	} else if content != nil {
-		b.WriteString(escaped(fmt.Sprint(content)))
+		b.WriteString(wire.Text(fmt.Sprint(content)))
 	}
 	b.WriteString("</" + name + ">")
 }

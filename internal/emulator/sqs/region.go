@@ -120,7 +120,7 @@ func (g *region) take(q *queue, limit int, visibility time.Duration, now time.Ti
 		m.receives++
 		m.tries++
 		m.serial++
-		m.receivedAt, m.visibleAt = now, now.Add(max(visibility, 0))
+		m.receivedAt = now
 		if m.first.IsZero() {
 			m.first = now.Truncate(time.Millisecond)
 		}
@@ -129,9 +129,11 @@ func (g *region) take(q *queue, limit int, visibility time.Duration, now time.Ti
 			q.duplicates--
 			m.visibleAt = now
 			q.enter(m, ready)
-		case visibility <= 0:
+		case visibility <= 0: // shown, not hidden: it stands behind those that nobody has looked at
+			m.visibleAt = now
 			shown = append(shown, m)
 		default:
+			m.visibleAt = now.Add(visibility)
 			q.enter(m, inFlight)
 		}
 		got = append(got, m.view(receiptHandle(q.arn, m)))

@@ -2,6 +2,8 @@ package sqs_test
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -23,6 +25,46 @@ func TestVisibilityToTheInstant(t *testing.T) {
 	if again.ID != first.ID || again.Handle == first.Handle || again.Receives != 2 || !again.FirstReceivedAt.Equal(first.FirstReceivedAt) {
 		t.Errorf("%+v became %+v", first, again)
 	}
+}
+
+// A receive with no timeout shows messages and hides none of them; what was shown
+// stands behind the others. It counts as a receive, up to becoming a letter.
+func TestLookingHidesNothing(t *testing.T) {
+	c := newCloud(t)
+	pages, letters := c.pair("3", "VisibilityTimeout", "360")
+	for n := range 8 {
+		c.send(pages, fmt.Sprint("page ", n))
+		c.clock.Advance(time.Second)
+	}
+	look := func(count string) (bodies []string, handle any) {
+		t.Helper()
+		for _, m := range c.do("ReceiveMessage", object{
+			"QueueUrl": queueURL("pages"), "MaxNumberOfMessages": 10, "VisibilityTimeout": 0, "MessageSystemAttributeNames": []string{"ApproximateReceiveCount"},
+		}).list("Messages") {
+			if system, _ := m["Attributes"].(object); system["ApproximateReceiveCount"] != count {
+				t.Errorf("%v: received %v times, want %s", m["Body"], system["ApproximateReceiveCount"], count)
+			}
+			body, _ := m["Body"].(string)
+			bodies, handle = append(bodies, body), m["ReceiptHandle"]
+		}
+		c.counts(pages, 8, 0, 0)
+		return bodies, handle
+	}
+	first, _ := look("1")
+	c.clock.Advance(time.Second)
+	second, handle := look("2")
+	if len(first) != 8 || first[0] != "page 0" || !slices.Equal(first, second) {
+		t.Errorf("showed %v, then %v", first, second)
+	}
+	c.refused("ChangeMessageVisibility", object{"QueueUrl": queueURL("pages"), "ReceiptHandle": handle, "VisibilityTimeout": 5}, "MessageNotInflight")
+	c.do("DeleteMessage", object{"QueueUrl": queueURL("pages"), "ReceiptHandle": handle})
+	c.counts(pages, 7, 0, 0)
+	if got := c.receive(pages); len(got) != 7 || got[0].Receives != 3 {
+		t.Errorf("received %+v", got)
+	}
+	c.clock.Advance(360 * time.Second)
+	c.receive(pages)
+	c.counts(letters, 7, 0, 0)
 }
 
 func TestDelay(t *testing.T) {

@@ -8,6 +8,8 @@
 package wire
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -66,12 +68,23 @@ func Caller(r *http.Request) string {
 	return ""
 }
 
+// UserARN names the user to whom an access key belongs. Here every key is a user of
+// its own, with the key for its name.
+func UserARN(key string) string { return "arn:aws:iam::" + Account + ":user/" + key }
+
 func credential(r *http.Request) []string {
 	text := r.URL.Query().Get("X-Amz-Credential")
 	if _, rest, ok := strings.Cut(r.Header.Get("Authorization"), "Credential="); ok {
 		text, _, _ = strings.Cut(rest, ",")
 	}
 	return strings.Split(strings.TrimSpace(text), "/")
+}
+
+// StableID returns an id in the form of a UUID: always the same for the same text.
+func StableID(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	h := hex.EncodeToString(sum[:])
+	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:32]
 }
 
 // Error is an answer that AWS would give instead of a result.
