@@ -20,11 +20,14 @@ import (
 	"github.com/expunge-aws/expunge/internal/audit"
 	"github.com/expunge-aws/expunge/internal/contract"
 	"github.com/expunge-aws/expunge/internal/emulator"
+	fakecloudformation "github.com/expunge-aws/expunge/internal/emulator/cloudformation"
 	fakeddb "github.com/expunge-aws/expunge/internal/emulator/dynamodb"
 	fakelambda "github.com/expunge-aws/expunge/internal/emulator/lambda"
 	fakes3 "github.com/expunge-aws/expunge/internal/emulator/s3"
 	fakescheduler "github.com/expunge-aws/expunge/internal/emulator/scheduler"
+	fakesns "github.com/expunge-aws/expunge/internal/emulator/sns"
 	fakesqs "github.com/expunge-aws/expunge/internal/emulator/sqs"
+	fakests "github.com/expunge-aws/expunge/internal/emulator/sts"
 	"github.com/expunge-aws/expunge/internal/emulator/wire"
 	"github.com/expunge-aws/expunge/internal/evidence"
 	"github.com/expunge-aws/expunge/internal/job"
@@ -80,6 +83,8 @@ type Cloud struct {
 	s3     *fakes3.Service
 	sqs    *fakesqs.Service
 	lambda *fakelambda.Service
+	stacks *fakecloudformation.Service
+	topics *fakesns.Service
 	server *http.Server
 	stop   context.CancelFunc // ends the scheduler
 	faults *faults
@@ -102,6 +107,7 @@ func OpenCloud(ctx context.Context, o CloudOptions) (*Cloud, error) {
 	c := &Cloud{
 		Region: o.Region, Settings: settings, Log: &audit.Log{}, Policies: o.Policies, faults: &faults{}, acks: &ackLog{},
 		s3: fakes3.New(clock), sqs: fakesqs.New(clock), lambda: fakelambda.New(clock),
+		stacks: fakecloudformation.New(clock), topics: fakesns.New(),
 	}
 	c.sqs.OnDelete = c.acks.note
 	c.lambda.Output = newOutput(c.Log, o.Audit)
@@ -115,7 +121,7 @@ func OpenCloud(ctx context.Context, o CloudOptions) (*Cloud, error) {
 	c.stop = stop
 	go schedules.Run(running)
 	c.server = &http.Server{
-		Handler:           emulator.New(clock, c.faults.of, c.s3, c.sqs, fakeddb.New(clock), c.lambda, schedules),
+		Handler:           emulator.New(clock, c.faults.of, c.s3, c.sqs, fakeddb.New(clock), c.lambda, schedules, fakests.New(), c.stacks, c.topics),
 		ReadHeaderTimeout: 10 * time.Second, // loopback; a client that is slower has died
 	}
 	go func() { _ = c.server.Serve(listener) }() // ends with Close, which is the only error it can have
@@ -202,6 +208,9 @@ func (c *Cloud) deploy(o CloudOptions, env contract.Environment, endpoint string
 		LettersQueue: env.LettersQueue, Evidence: env.EvidenceBucket, Enqueue: "enqueue", Worker: "worker", ReportWorker: "report-worker",
 		Redrive: "redrive", Reconcile: "reconcile", Hold: "hold", Schedules: "default", CodeVersion: codeVersion, Scale: env.Scale,
 	}
+	if err := c.declare(); err != nil {
+		return err
+	}
 	enforce, report := env, env
 	enforce.Mode, report.Mode = string(job.Enforce), string(job.ReportOnly)
 	for _, f := range []struct {
@@ -232,6 +241,27 @@ func (c *Cloud) deploy(o CloudOptions, env contract.Environment, endpoint string
 		}
 	}
 	return errors.Join(c.attach("pages", "worker"), c.attach("report", "report-worker"))
+}
+
+// declare makes the stack and its topics known, so that the operator's tool finds
+// this region as it finds a deployed one. Nobody has confirmed the second topic's
+// subscription yet.
+func (c *Cloud) declare() error {
+	for _, t := range []struct {
+		name  string
+		field *string
+		sub   fakesns.Subscription
+	}{
+		{"expunge-page", &c.Outputs.PageTopic, fakesns.Subscription{Protocol: "email", Endpoint: "oncall@example.com"}},
+		{"expunge-ticket", &c.Outputs.TicketTopic, fakesns.Subscription{Protocol: "email", Endpoint: "team@example.com", Pending: true}},
+	} {
+		arn, err := c.topics.Declare(fakesns.Topic{Region: c.Region, Name: t.name, Subscriptions: []fakesns.Subscription{t.sub}})
+		if err != nil {
+			return err
+		}
+		*t.field = arn
+	}
+	return c.stacks.Declare(fakecloudformation.Stack{Region: c.Region, Name: contract.StackName(localStage), Outputs: c.Outputs.Render()})
 }
 
 // timeout is a function's limit: the workers' is the lease, and the others have the
