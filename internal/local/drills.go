@@ -97,49 +97,49 @@ func all(outcome job.Outcome, n int) func(*rehearsal, invariant.Facts) {
 func drills() []drill {
 	one := func(name string) []string { return []string{drillPolicy(name)} }
 	return []drill{
-		{"R116", "kill-after-delete", "SIGKILL after the delete, before the ack", one("kill"),
-			[]batch{expired("kill", "acme", 500), fresh("kill", "acme", 600)},
-			after(func(r *rehearsal) {
+		{id: "R116", name: "kill-after-delete", text: "SIGKILL after the delete, before the ack", policies: one("kill"),
+			seed: []batch{expired("kill", "acme", 500), fresh("kill", "acme", 600)},
+			play: after(func(r *rehearsal) {
 				r.strike(1, by("worker", "DeleteObjects"), wire.Fate{Then: r.killWorkers})
 			}, run("kill")),
-			func(r *rehearsal, f invariant.Facts) {
+			check: func(r *rehearsal, f invariant.Facts) {
 				all(job.Deleted, 500)(r, f)
 				r.want(r.events(audit.Attempted) == 2, "%d attempts are in the log, want the killed one and its redelivery", r.events(audit.Attempted))
 			}},
-		{"R117", "three-items-four-deliveries", "eligible, again, held, unknown policy; killed at the first success", one("clinic"),
-			[]batch{expired("clinic", "clinic-1", 1), expired("clinic", "clinic-2", 1), fresh("clinic", "clinic-1", 4)},
-			threeItems, checkThreeItems},
-		{"R118", "kill-before-ack", "SIGKILL after the commit, before the ack", one("commit"),
-			[]batch{expired("commit", "acme", 200), fresh("commit", "acme", 300)},
-			after(func(r *rehearsal) {
+		{id: "R117", name: "three-items-four-deliveries", text: "eligible, again, held, unknown policy; killed at the first success", policies: one("clinic"),
+			seed: []batch{expired("clinic", "clinic-1", 1), expired("clinic", "clinic-2", 1), fresh("clinic", "clinic-1", 4)},
+			play: threeItems, check: checkThreeItems},
+		{id: "R118", name: "kill-before-ack", text: "SIGKILL after the commit, before the ack", policies: one("commit"),
+			seed: []batch{expired("commit", "acme", 200), fresh("commit", "acme", 300)},
+			play: after(func(r *rehearsal) {
 				r.strike(1, writes(job.Completed), wire.Fate{Then: r.killWorkers})
 			}, run("commit")),
-			func(r *rehearsal, f invariant.Facts) {
+			check: func(r *rehearsal, f invariant.Facts) {
 				all(job.Deleted, 200)(r, f)
 				r.want(r.events(audit.DuplicateObserved) >= 1, "the redelivery was not told apart from work")
 			}},
-		{"R119", "timeout-under-lease", "the function overruns while its lease is live", one("slow"),
-			[]batch{expired("slow", "acme", 200), fresh("slow", "acme", 300)},
-			after(func(r *rehearsal) {
+		{id: "R119", name: "timeout-under-lease", text: "the function overruns while its lease is live", policies: one("slow"),
+			seed: []batch{expired("slow", "acme", 200), fresh("slow", "acme", 300)},
+			play: after(func(r *rehearsal) {
 				r.strike(1, by("worker", "ListObjectsV2"), wire.Fate{Delay: 2 * r.Settings.FunctionTimeout})
 			}, run("slow")),
-			all(job.Deleted, 200)},
-		{"R120", "two-at-once", "every message comes twice, to two workers at once", one("twice"),
-			[]batch{expired("twice", "acme", 200), expired("twice", "globex", 200), fresh("twice", "acme", 500)},
-			after(func(r *rehearsal) {
+			check: all(job.Deleted, 200)},
+		{id: "R120", name: "two-at-once", text: "every message comes twice, to two workers at once", policies: one("twice"),
+			seed: []batch{expired("twice", "acme", 200), expired("twice", "globex", 200), fresh("twice", "acme", 500)},
+			play: after(func(r *rehearsal) {
 				r.Duplicate(4)
 				r.strike(2, by("worker", "ListObjectsV2"), wire.Fate{Delay: r.Settings.FunctionTimeout / 4})
 			}, run("twice")),
-			func(r *rehearsal, f invariant.Facts) {
+			check: func(r *rehearsal, f invariant.Facts) {
 				all(job.Deleted, 400)(r, f)
 				r.want(r.events(audit.DuplicateObserved) >= 1, "no duplicate was seen")
 			}},
-		{"R121", "poison", "five messages that are no command of ours", one("poison"),
-			[]batch{expired("poison", "acme", 100), fresh("poison", "acme", 200)},
-			poison, checkPoison},
-		{"R122", "dead-letter-fails", "the dead-letter step itself fails, and fails after it happened", one("letters"),
-			[]batch{expired("letters", "acme", 20), fresh("letters", "acme", 30)},
-			after(func(r *rehearsal) {
+		{id: "R121", name: "poison", text: "five messages that are no command of ours", policies: one("poison"),
+			seed: []batch{expired("poison", "acme", 100), fresh("poison", "acme", 200)},
+			play: poison, check: checkPoison},
+		{id: "R122", name: "dead-letter-fails", text: "the dead-letter step itself fails, and fails after it happened", policies: one("letters"),
+			seed: []batch{expired("letters", "acme", 20), fresh("letters", "acme", 30)},
+			play: after(func(r *rehearsal) {
 				r.denied("letters/acme/")
 				letter := func(c wire.Call) bool {
 					return c.Operation == "SendMessage" && (strings.Contains(c.Resource, "dead-letters") || bytes.Contains(c.Body, []byte("dead-letters")))
@@ -147,15 +147,15 @@ func drills() []drill {
 				r.strike(1, letter, wire.Fate{Error: &wire.Error{Status: http.StatusInternalServerError, Code: "InternalFailure", Message: "not now"}})
 				r.strike(1, letter, wire.Fate{Lost: true})
 			}, run("letters")),
-			func(r *rehearsal, f invariant.Facts) {
+			check: func(r *rehearsal, f invariant.Facts) {
 				c := outcomes(f)
 				r.want(c[job.Refused] == 20 && c.Sum() == 20, "outcomes %v, want 20 refused", c)
 				r.want(len(f.Letters) >= 1 && f.Letters[0].Reason == job.ReasonForbidden, "dead letters: %v", reasons(f))
 				r.want(!f.Pages[0].Death.LetterAt.IsZero(), "the page does not know its dead letter")
 			}},
-		{"R123", "half-a-batch", "SIGKILL with half of the keys deleted", one("half"),
-			[]batch{expired("half", "acme", 600), fresh("half", "acme", 700)},
-			after(func(r *rehearsal) {
+		{id: "R123", name: "half-a-batch", text: "SIGKILL with half of the keys deleted", policies: one("half"),
+			seed: []batch{expired("half", "acme", 600), fresh("half", "acme", 700)},
+			play: after(func(r *rehearsal) {
 				var nth atomic.Int64
 				half := func(string) *wire.Error {
 					if nth.Add(1)%2 == 0 {
@@ -165,23 +165,24 @@ func drills() []drill {
 				}
 				r.strike(1, by("worker", "DeleteObjects"), wire.Fate{Entries: half, Then: r.killWorkers})
 			}, run("half")),
-			all(job.Deleted, 600)},
-		{"R124", "slow-down", "the store asks to slow down three times", one("busy"),
-			[]batch{expired("busy", "acme", 500), fresh("busy", "acme", 600)},
-			after(func(r *rehearsal) {
+			check: all(job.Deleted, 600)},
+		{id: "R124", name: "slow-down", text: "the store asks to slow down three times", policies: one("busy"),
+			seed: []batch{expired("busy", "acme", 500), fresh("busy", "acme", 600)},
+			play: after(func(r *rehearsal) {
 				r.strike(3, by("worker", "DeleteObjects"), wire.Fate{Error: &wire.Error{Status: http.StatusServiceUnavailable, Code: "SlowDown", Message: "Please reduce your request rate."}})
 			}, run("busy")),
-			all(job.Deleted, 500)},
-		{"R126", "hold-before-replay", "SIGKILL with half deleted; a hold comes before the replay", one("replay"),
-			[]batch{expired("replay", "acme", 100), fresh("replay", "acme", 200)},
-			holdBeforeReplay, checkHoldBeforeReplay},
-		{"R127", "redrive", "a failure that lasts until somebody mends it; redriven; poison stays", one("redrive"),
-			[]batch{expired("redrive", "acme", 50), fresh("redrive", "acme", 100)},
-			redriveDrill, checkRedrive},
-		{"R128", "permission", "the store refuses one item of 500 for good", one("denied"),
-			[]batch{expired("denied", "acme", 500), fresh("denied", "acme", 600)},
-			after(func(r *rehearsal) { r.denied("denied/acme/old-00137.bin") }, run("denied")),
-			func(r *rehearsal, f invariant.Facts) {
+			check: all(job.Deleted, 500)},
+		{id: "R125", alone: clockDrill},
+		{id: "R126", name: "hold-before-replay", text: "SIGKILL with half deleted; a hold comes before the replay", policies: one("replay"),
+			seed: []batch{expired("replay", "acme", 100), fresh("replay", "acme", 200)},
+			play: holdBeforeReplay, check: checkHoldBeforeReplay},
+		{id: "R127", name: "redrive", text: "a failure that lasts until somebody mends it; redriven; poison stays", policies: one("redrive"),
+			seed: []batch{expired("redrive", "acme", 50), fresh("redrive", "acme", 100)},
+			play: redriveDrill, check: checkRedrive},
+		{id: "R128", name: "permission", text: "the store refuses one item of 500 for good", policies: one("denied"),
+			seed: []batch{expired("denied", "acme", 500), fresh("denied", "acme", 600)},
+			play: after(func(r *rehearsal) { r.denied("denied/acme/old-00137.bin") }, run("denied")),
+			check: func(r *rehearsal, f invariant.Facts) {
 				c := outcomes(f)
 				r.want(c[job.Deleted] == 499 && c.Sum() == 500, "outcomes %v, want 499 of 500 deleted", c)
 				r.want(slices.Equal(reasons(f), []job.Reason{job.ReasonForbidden}), "dead letters: %v", reasons(f))
