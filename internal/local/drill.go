@@ -26,11 +26,11 @@ type drill struct {
 	// id is the requirement that asks for it.
 	id, name, text string
 	// alone plays a drill that needs no region of processes, and the rest is empty.
-	alone func(context.Context) Drilled
-	policies       []string
-	seed           []batch
-	play           func(ctx context.Context, r *rehearsal) error
-	check          func(r *rehearsal, f invariant.Facts)
+	alone    func(context.Context) Drilled
+	policies []string
+	seed     []batch
+	play     func(ctx context.Context, r *rehearsal) error
+	check    func(r *rehearsal, f invariant.Facts)
 }
 
 // rehearsal is a drill being played, on a region of its own.

@@ -9,7 +9,7 @@ import (
 
 const nightlyPolicy = `name: nightly
 version: 1
-region: us-east-1
+region: us-west-2
 bucket: exports
 keys: exports/{tenant}/
 retention_days: 1

@@ -94,8 +94,13 @@ func all(outcome job.Outcome, n int) func(*rehearsal, invariant.Facts) {
 	}
 }
 
-func drills() []drill {
-	one := func(name string) []string { return []string{drillPolicy(name)} }
+func drills() []drill { return append(processDrills(), storeDrills()...) }
+
+// one is the policy of a drill that needs no other.
+func one(name string) []string { return []string{drillPolicy(name)} }
+
+// processDrills are those in which a process dies, overruns or comes twice.
+func processDrills() []drill {
 	return []drill{
 		{id: "R116", name: "kill-after-delete", text: "SIGKILL after the delete, before the ack", policies: one("kill"),
 			seed: []batch{expired("kill", "acme", 500), fresh("kill", "acme", 600)},
@@ -134,6 +139,12 @@ func drills() []drill {
 				all(job.Deleted, 400)(r, f)
 				r.want(r.events(audit.DuplicateObserved) >= 1, "no duplicate was seen")
 			}},
+	}
+}
+
+// storeDrills are those in which a message, the store or an operator is the trouble.
+func storeDrills() []drill {
+	return []drill{
 		{id: "R121", name: "poison", text: "five messages that are no command of ours", policies: one("poison"),
 			seed: []batch{expired("poison", "acme", 100), fresh("poison", "acme", 200)},
 			play: poison, check: checkPoison},
