@@ -19,7 +19,7 @@ import (
 // moved is what a redrive answers, as far as the drill needs it.
 type moved struct {
 	Token     string `json:"token"`
-	Movable   int    `json:"movable"`
+	Moves     int    `json:"moves"`
 	Moved     int    `json:"moved"`
 	Remaining int    `json:"remaining"`
 }
@@ -89,7 +89,7 @@ func redriveDrill(ctx context.Context, r *rehearsal) error {
 	var plan moved
 	planned := func(ctx context.Context) (bool, error) {
 		plan, err = r.ask(ctx, map[string]any{"op": "plan"})
-		return plan.Movable > 0, err
+		return plan.Moves > 0, err
 	}
 	if err := until(ctx, "the opening of the gates", planned); err != nil {
 		return err
