@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -52,6 +53,8 @@ const (
 type CloudOptions struct {
 	Region   string
 	Policies []policy.Policy
+	// Unapproved are the names of policies that nobody has approved to delete.
+	Unapproved []string
 	// Listen is the loopback address to serve at; "" is any free port.
 	Listen string
 	// Functions is the folder with the built functions: <Functions>/<name>.
@@ -129,7 +132,7 @@ func OpenCloud(ctx context.Context, o CloudOptions) (*Cloud, error) {
 	c.config = sdk.Defaults().Configure(aws.Config{
 		Region: o.Region, BaseEndpoint: &c.Endpoint, Credentials: credentials.NewStaticCredentialsProvider("local", "local", ""),
 	})
-	env, err := c.create(ctx)
+	env, err := c.create(ctx, o)
 	if err == nil {
 		err = c.deploy(o, env, c.Endpoint)
 	}
@@ -148,7 +151,7 @@ func (c *Cloud) Close() {
 }
 
 // create makes the table, the buckets and the queues, and returns their names.
-func (c *Cloud) create(ctx context.Context) (contract.Environment, error) {
+func (c *Cloud) create(ctx context.Context, o CloudOptions) (contract.Environment, error) {
 	env := contract.Environment{
 		Table: tableName, EvidenceBucket: evidenceName, EnqueueName: "enqueue", RedriveName: "redrive",
 		CodeVersion: codeVersion, Scale: fmt.Sprint(cloudScale),
@@ -188,7 +191,8 @@ func (c *Cloud) create(ctx context.Context) (contract.Environment, error) {
 	if err != nil {
 		return env, err
 	}
-	return env, approve(ctx, c.Ledger, c.Policies, time.Now(), "")
+	approved := slices.DeleteFunc(slices.Clone(c.Policies), func(p policy.Policy) bool { return slices.Contains(o.Unapproved, p.Name) })
+	return env, approve(ctx, c.Ledger, approved, time.Now(), "")
 }
 
 func (c *Cloud) createQueue(ctx context.Context, name string, attributes map[string]string) (url string, err error) {

@@ -112,6 +112,9 @@ func (h *hourglass) build(ctx context.Context, c sdk.Config, p policy.Policy, fi
 		*url = *out.QueueUrl
 	}
 	h.ledger = ledger.NewTable(c, tableName)
+	if err := approve(ctx, h.ledger, []policy.Policy{p}, h.clock.Now(), ""); err != nil {
+		return err
+	}
 	messages := queue.NewSQS(c, queue.URLs{Enforce: env.PagesQueue, ReportOnly: env.ReportQueue, Letters: env.LettersQueue})
 	messages.Worker = job.Enforce
 	parts := wiring.Parts{
