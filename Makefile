@@ -32,6 +32,22 @@ run: ## run the whole pipeline here, without AWS: DIR= POLICY= AS_OF= ENFORCE=1,
 		$${ENFORCE:+"-enforce=$$ENFORCE"}; \
 	status=$$?; echo "exit status $$status"; exit $$status
 
+# What up and drill start: the functions, and the operator's tool beside them.
+.PHONY: functions up drill
+
+functions:
+	@mkdir -p .bin/functions && CGO_ENABLED=0 go build -o .bin/functions/ ./functions/... && go build -o .bin/local ./internal/cmd/local
+	@go build -o .bin/expunge ./internal/cmd/expunge
+
+up: functions ## keep a region running here in the state of a bad night, for .bin/expunge and the AWS CLI, until Ctrl-C
+	@exec .bin/local -up
+
+override DRILL := $(value DRILL)
+export DRILL
+
+drill: functions ## rehearse every trouble on the embedded AWS and print what became of it; DRILL=R116 plays one
+	@.bin/local -drill $${DRILL:+"-only=$$DRILL"}
+
 # The race detector needs cgo, which go turns off by itself where it finds no C compiler.
 test: ## vet, then every test with the race detector, in a new order each time
 	@race=-race; \

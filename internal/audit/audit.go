@@ -33,6 +33,8 @@ const (
 	DeadLettered Name = "cleanup_dead_lettered"
 	Redriven     Name = "cleanup_redriven"
 
+	// Discarded: a page that an operator gave up has been settled, and nothing was deleted for it.
+	Discarded Name = "cleanup_discarded"
 	// Retried: an attempt failed for now and the page waits for another.
 	Retried Name = "cleanup_retried"
 	// DuplicateObserved: a delivery found its page already settled.
@@ -54,6 +56,9 @@ const (
 	RunClosed    Name = "run_closed"
 	// TotalsMismatch: a run's pages do not add up to what its scan recorded.
 	TotalsMismatch Name = "run_totals_mismatch"
+	// VersionNotApproved: a run only reports, because nobody has approved that its
+	// policy version deletes more than the approved one.
+	VersionNotApproved Name = "policy_version_not_approved"
 	// PolicyRefused: a policy version was published before with other content.
 	PolicyRefused Name = "policy_refused"
 	// BucketRefused: a policy's bucket could not be listed, and no run was opened.

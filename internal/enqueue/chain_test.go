@@ -192,7 +192,7 @@ func newRace(t testing.TB, seed uint64, versions bool, script []byte, record fun
 	for _, c := range []**contender{&r.a, &r.b} {
 		*c = &contender{Memory: r.ledger, race: r, queue: q, clock: &testClock{at: noon}, record: record(r.ledger)}
 		step, err := New(Config{
-			Runs: *c, Pages: *c, Policies: *c, Lister: *c, Sender: *c, Audit: &audit.Log{}, Clock: (*c).clock, Settings: s,
+			Runs: *c, Pages: *c, Policies: *c, Approvals: *c, Lister: *c, Sender: *c, Audit: &audit.Log{}, Clock: (*c).clock, Settings: s,
 			Region: p.Region, Deployed: map[string]policy.Policy{p.Name: p}, Code: "test",
 		})
 		if err != nil {
@@ -201,6 +201,7 @@ func newRace(t testing.TB, seed uint64, versions bool, script []byte, record fun
 		(*c).step = step
 	}
 	r.a.other = r.b
+	approve(t, r.ledger, p)
 	r.fill(t)
 	return r
 }

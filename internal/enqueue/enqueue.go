@@ -11,6 +11,10 @@
 // records and released it; a guard that trips leaves no effect but an alarm.
 // Messages are sent after that. What the queue does not accept stays planned,
 // and reconcile sends it.
+//
+// The mode is decided before the run opens. A policy version that would delete
+// more than the approved one only reports, until somebody approves it by name: a
+// release can shorten a retention by mistake, and so can somebody who means harm.
 package enqueue
 
 import (
@@ -48,6 +52,15 @@ type policies interface {
 	Policy(ctx context.Context, name string, version int) (policy.Policy, error)
 }
 
+// approvals says which version of a policy may delete, and keeps the orders by
+// which it came to be that one.
+type approvals interface {
+	// Approval returns the zero value while there is none.
+	Approval(ctx context.Context, name string) (policy.Approval, error)
+	Approve(ctx context.Context, next policy.Approval) error
+	PutEntry(ctx context.Context, e audit.Entry) error
+}
+
 // lister lists items in key order, and says beforehand whether it can: the error of
 // Ready has a class that is not retryable when somebody has to act first.
 type lister interface {
@@ -66,14 +79,15 @@ type clock interface{ Now() time.Time }
 
 // Config is what an enqueuer is made of. Every field is required.
 type Config struct {
-	Runs     runs
-	Pages    pages
-	Policies policies
-	Lister   lister
-	Sender   sender
-	Audit    audit.Sink
-	Clock    clock
-	Settings contract.Settings
+	Runs      runs
+	Pages     pages
+	Policies  policies
+	Approvals approvals
+	Lister    lister
+	Sender    sender
+	Audit     audit.Sink
+	Clock     clock
+	Settings  contract.Settings
 	// Region is the function's own.
 	Region string
 	// Deployed are the policy versions that ship with the function, by name.
@@ -119,6 +133,9 @@ func (e *Enqueuer) Start(ctx context.Context, deadline time.Time, in Input) (Rec
 	if err := e.ready(ctx, deadline, p, planned); err != nil {
 		return Receipt{}, err
 	}
+	if planned, err = e.ratchet(ctx, p, planned); err != nil {
+		return Receipt{}, err
+	}
 	run, created, err := e.Runs.OpenRun(ctx, planned)
 	if err != nil {
 		return Receipt{}, err
@@ -149,7 +166,8 @@ func (e *Enqueuer) Resume(ctx context.Context, deadline time.Time, id job.RunID)
 }
 
 // planRun derives the run: its identity from what was scheduled or requested,
-// never from the clock, with policy version, mode and cutoff pinned.
+// never from the clock, with policy version and cutoff pinned, and the mode that the
+// policy asks for.
 func (e *Enqueuer) planRun(p policy.Policy, in Input) (job.Run, error) {
 	now := e.Clock.Now().UTC()
 	r := job.Run{
@@ -226,6 +244,11 @@ func (e *Enqueuer) gate(ctx context.Context, p policy.Policy, run job.Run) (job.
 		facts.History = append(facts.History, c.Candidates)
 	}
 	trips := p.Guard(facts)
+	if len(run.Ratchet) > 0 {
+		// Told here and not when the run opens: the number of candidates is known, and
+		// a lost answer can not make it silent.
+		e.tell(audit.VersionNotApproved, run)
+	}
 	var next job.Run
 	if len(trips) > 0 && run.Mode == job.Enforce {
 		// Told before it is written: whoever dies in between leaves a run that trips

@@ -86,8 +86,31 @@ type region struct {
 	*Enqueuer
 }
 
-// newRegion builds a region for the policy. change may alter the enqueuer's parts.
+// newRegion builds a region for the policy, which is approved to delete. change may
+// alter the enqueuer's parts.
 func newRegion(t testing.TB, p policy.Policy, change ...func(*Config)) *region {
+	t.Helper()
+	r := unapproved(t, p, change...)
+	approve(t, r.ledger, p)
+	return r
+}
+
+// approve puts on record that a person lets exactly this version delete.
+func approve(t testing.TB, l *ledger.Memory, p policy.Policy) {
+	t.Helper()
+	stands, err := l.Approval(t.Context(), p.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Approve(t.Context(), policy.Approval{
+		Policy: p.Name, Rev: stands.Rev + 1, Version: p.Version, SHA256: p.SHA256(), RunID: "looked-at", By: "ana", Reason: "was looked at", At: noon,
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// unapproved builds a region in which nobody has approved anything.
+func unapproved(t testing.TB, p policy.Policy, change ...func(*Config)) *region {
 	t.Helper()
 	r := &region{t: t, clock: &testClock{at: noon}, ledger: ledger.NewMemory(), log: &audit.Log{}}
 	r.store = artifact.NewMemory(r.clock.Now)
@@ -96,7 +119,7 @@ func newRegion(t testing.TB, p policy.Policy, change ...func(*Config)) *region {
 	}
 	r.queue = queue.NewMemory(r.clock.Now, queue.Settings{Visibility: 6 * time.Minute})
 	r.config = Config{
-		Runs: r.ledger, Pages: r.ledger, Policies: r.ledger, Lister: r.store, Sender: r.queue, Audit: r.log,
+		Runs: r.ledger, Pages: r.ledger, Policies: r.ledger, Approvals: r.ledger, Lister: r.store, Sender: r.queue, Audit: r.log,
 		Clock: r.clock, Settings: contract.Production(), Region: p.Region,
 		Deployed: map[string]policy.Policy{p.Name: p}, Code: "test",
 	}

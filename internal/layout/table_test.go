@@ -63,7 +63,7 @@ var table = map[string]string{
 	"report":   "job policy receipt invariant",
 	"emulator": "",
 	"sim":      all,
-	"local":    all + " emulator sim",
+	"local":    all + " emulator sim functions",
 
 	"cmd/expunge":  all,
 	"cmd/local":    "local",

@@ -1,12 +1,15 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -18,11 +21,14 @@ import (
 	"github.com/expunge-aws/expunge/internal/audit"
 	"github.com/expunge-aws/expunge/internal/contract"
 	"github.com/expunge-aws/expunge/internal/emulator"
+	fakecloudformation "github.com/expunge-aws/expunge/internal/emulator/cloudformation"
 	fakeddb "github.com/expunge-aws/expunge/internal/emulator/dynamodb"
 	fakelambda "github.com/expunge-aws/expunge/internal/emulator/lambda"
 	fakes3 "github.com/expunge-aws/expunge/internal/emulator/s3"
 	fakescheduler "github.com/expunge-aws/expunge/internal/emulator/scheduler"
+	fakesns "github.com/expunge-aws/expunge/internal/emulator/sns"
 	fakesqs "github.com/expunge-aws/expunge/internal/emulator/sqs"
+	fakests "github.com/expunge-aws/expunge/internal/emulator/sts"
 	"github.com/expunge-aws/expunge/internal/emulator/wire"
 	"github.com/expunge-aws/expunge/internal/evidence"
 	"github.com/expunge-aws/expunge/internal/job"
@@ -38,6 +44,7 @@ const cloudScale = 20
 
 // The names of what the stack would declare.
 const (
+	localStage   = "local"
 	tableName    = "ledger"
 	evidenceName = "evidence"
 )
@@ -46,12 +53,18 @@ const (
 type CloudOptions struct {
 	Region   string
 	Policies []policy.Policy
+	// Unapproved are the names of policies that nobody has approved to delete.
+	Unapproved []string
+	// Listen is the loopback address to serve at; "" is any free port.
+	Listen string
 	// Functions is the folder with the built functions: <Functions>/<name>.
 	Functions string
 	// PolicyFiles is the folder of policy files that enqueue reads.
 	PolicyFiles string
 	// Audit is told every event besides the cloud's own log; nil for nobody.
 	Audit audit.Sink
+	// Log takes what the functions print, as CloudWatch would; nil for nobody.
+	Log io.Writer
 }
 
 // Cloud is one region on the embedded AWS, on the machine's clock: the functions
@@ -65,11 +78,16 @@ type Cloud struct {
 	Evidence *evidence.S3
 	Log      *audit.Log
 	Policies []policy.Policy
+	// Endpoint is where the embedded AWS answers, Outputs what its stack would give out.
+	Endpoint string
+	Outputs  contract.Outputs
 
 	config sdk.Config
 	s3     *fakes3.Service
 	sqs    *fakesqs.Service
 	lambda *fakelambda.Service
+	stacks *fakecloudformation.Service
+	topics *fakesns.Service
 	server *http.Server
 	stop   context.CancelFunc // ends the scheduler
 	faults *faults
@@ -84,7 +102,7 @@ func OpenCloud(ctx context.Context, o CloudOptions) (*Cloud, error) {
 	if err := settings.Validate(); err != nil {
 		return nil, err
 	}
-	listener, err := emulator.Listen("127.0.0.1:0")
+	listener, err := emulator.Listen(cmp.Or(o.Listen, "127.0.0.1:0"))
 	if err != nil {
 		return nil, err
 	}
@@ -92,9 +110,13 @@ func OpenCloud(ctx context.Context, o CloudOptions) (*Cloud, error) {
 	c := &Cloud{
 		Region: o.Region, Settings: settings, Log: &audit.Log{}, Policies: o.Policies, faults: &faults{}, acks: &ackLog{},
 		s3: fakes3.New(clock), sqs: fakesqs.New(clock), lambda: fakelambda.New(clock),
+		stacks: fakecloudformation.New(clock), topics: fakesns.New(),
 	}
 	c.sqs.OnDelete = c.acks.note
 	c.lambda.Output = newOutput(c.Log, o.Audit)
+	if o.Log != nil {
+		c.lambda.Output = io.MultiWriter(c.lambda.Output, o.Log)
+	}
 	schedules := fakescheduler.New(clock, func(_ context.Context, arn string, input []byte) error {
 		return c.lambda.InvokeEvent(o.Region, arn, input)
 	})
@@ -102,17 +124,17 @@ func OpenCloud(ctx context.Context, o CloudOptions) (*Cloud, error) {
 	c.stop = stop
 	go schedules.Run(running)
 	c.server = &http.Server{
-		Handler:           emulator.New(clock, c.faults.of, c.s3, c.sqs, fakeddb.New(clock), c.lambda, schedules),
+		Handler:           emulator.New(clock, c.faults.of, c.s3, c.sqs, fakeddb.New(clock), c.lambda, schedules, fakests.New(), c.stacks, c.topics),
 		ReadHeaderTimeout: 10 * time.Second, // loopback; a client that is slower has died
 	}
 	go func() { _ = c.server.Serve(listener) }() // ends with Close, which is the only error it can have
-	endpoint := "http://" + listener.Addr().String()
+	c.Endpoint = "http://" + listener.Addr().String()
 	c.config = sdk.Defaults().Configure(aws.Config{
-		Region: o.Region, BaseEndpoint: &endpoint, Credentials: credentials.NewStaticCredentialsProvider("local", "local", ""),
+		Region: o.Region, BaseEndpoint: &c.Endpoint, Credentials: credentials.NewStaticCredentialsProvider("local", "local", ""),
 	})
-	env, err := c.create(ctx)
+	env, err := c.create(ctx, o)
 	if err == nil {
-		err = c.deploy(o, env, endpoint)
+		err = c.deploy(o, env, c.Endpoint)
 	}
 	if err != nil {
 		c.Close()
@@ -129,8 +151,11 @@ func (c *Cloud) Close() {
 }
 
 // create makes the table, the buckets and the queues, and returns their names.
-func (c *Cloud) create(ctx context.Context) (contract.Environment, error) {
-	env := contract.Environment{Table: tableName, EvidenceBucket: evidenceName, EnqueueName: "enqueue", CodeVersion: codeVersion, Scale: fmt.Sprint(cloudScale)}
+func (c *Cloud) create(ctx context.Context, o CloudOptions) (contract.Environment, error) {
+	env := contract.Environment{
+		Table: tableName, EvidenceBucket: evidenceName, EnqueueName: "enqueue", RedriveName: "redrive",
+		CodeVersion: codeVersion, Scale: fmt.Sprint(cloudScale),
+	}
 	if _, err := dynamodb.NewFromConfig(c.config.Config).CreateTable(ctx, ledger.Schema(tableName)); err != nil {
 		return env, err
 	}
@@ -163,7 +188,11 @@ func (c *Cloud) create(ctx context.Context) (contract.Environment, error) {
 	c.Ledger = ledger.NewTable(c.config, tableName)
 	c.Evidence = evidence.NewS3(c.config, evidenceName)
 	c.Queue = queue.NewSQS(c.config, queue.URLs{Enforce: env.PagesQueue, ReportOnly: env.ReportQueue, Letters: env.LettersQueue})
-	return env, err
+	if err != nil {
+		return env, err
+	}
+	approved := slices.DeleteFunc(slices.Clone(c.Policies), func(p policy.Policy) bool { return slices.Contains(o.Unapproved, p.Name) })
+	return env, approve(ctx, c.Ledger, approved, time.Now(), "")
 }
 
 func (c *Cloud) createQueue(ctx context.Context, name string, attributes map[string]string) (url string, err error) {
@@ -181,6 +210,14 @@ func (c *Cloud) deploy(o CloudOptions, env contract.Environment, endpoint string
 		return err
 	}
 	env.Policies = files
+	c.Outputs = contract.Outputs{
+		Region: c.Region, Stage: localStage, Table: env.Table, PagesQueue: env.PagesQueue, ReportQueue: env.ReportQueue,
+		LettersQueue: env.LettersQueue, Evidence: env.EvidenceBucket, Enqueue: "enqueue", Worker: "worker", ReportWorker: "report-worker",
+		Redrive: "redrive", Reconcile: "reconcile", Hold: "hold", Schedules: "default", CodeVersion: codeVersion, Scale: env.Scale,
+	}
+	if err := c.declare(); err != nil {
+		return err
+	}
 	enforce, report := env, env
 	enforce.Mode, report.Mode = string(job.Enforce), string(job.ReportOnly)
 	for _, f := range []struct {
@@ -190,6 +227,8 @@ func (c *Cloud) deploy(o CloudOptions, env contract.Environment, endpoint string
 	}{
 		{"enqueue", "enqueue", env, 1},
 		{"reconcile", "reconcile", env, 1},
+		{"redrive", "redrive", env, 1}, // TEMP
+		{"hold", "hold", env, 1},
 		{"worker", "worker", enforce, 2},
 		{"report-worker", "worker", report, 2},
 	} {
@@ -211,13 +250,34 @@ func (c *Cloud) deploy(o CloudOptions, env contract.Environment, endpoint string
 	return errors.Join(c.attach("pages", "worker"), c.attach("report", "report-worker"))
 }
 
-// timeout is a function's limit. A scan and a pass of reconcile have the five
-// minutes that AWS would give them, at this scale.
-func (c *Cloud) timeout(name string) time.Duration {
-	if name == "enqueue" || name == "reconcile" {
-		return 5 * time.Minute / cloudScale
+// declare makes the stack and its topics known, so that the operator's tool finds
+// this region as it finds a deployed one. Nobody has confirmed the second topic's
+// subscription yet.
+func (c *Cloud) declare() error {
+	for _, t := range []struct {
+		name  string
+		field *string
+		sub   fakesns.Subscription
+	}{
+		{"expunge-page", &c.Outputs.PageTopic, fakesns.Subscription{Protocol: "email", Endpoint: "oncall@example.com"}},
+		{"expunge-ticket", &c.Outputs.TicketTopic, fakesns.Subscription{Protocol: "email", Endpoint: "team@example.com", Pending: true}},
+	} {
+		arn, err := c.topics.Declare(fakesns.Topic{Region: c.Region, Name: t.name, Subscriptions: []fakesns.Subscription{t.sub}})
+		if err != nil {
+			return err
+		}
+		*t.field = arn
 	}
-	return c.Settings.FunctionTimeout
+	return c.stacks.Declare(fakecloudformation.Stack{Region: c.Region, Name: contract.StackName(localStage), Outputs: c.Outputs.Render()})
+}
+
+// timeout is a function's limit: the workers' is the lease, and the others have the
+// five minutes that AWS would give them, at this scale.
+func (c *Cloud) timeout(name string) time.Duration {
+	if name == "worker" || name == "report-worker" {
+		return c.Settings.FunctionTimeout
+	}
+	return 5 * time.Minute / cloudScale
 }
 
 // variables is a function's environment. Its name is its access key, so that a

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -72,9 +71,7 @@ func (c *Cloud) Duplicate(n int) {
 func (c *Cloud) KillAfterDelete(n int64, say func(string)) {
 	var calls atomic.Int64
 	kill := func() {
-		for _, pid := range c.lambda.Processes(c.Region, "worker") {
-			_ = syscall.Kill(pid, syscall.SIGKILL) // one that is gone already is as dead
-		}
+		c.killWorkers()
 		say("trouble: SIGKILL to the worker right after its delete, before it could read the answer")
 	}
 	c.faults.add(func(call wire.Call) (wire.Fate, bool) {
@@ -90,15 +87,11 @@ const firePatience = time.Minute
 // each policy, and waits until the run that it starts has been scanned.
 func (c *Cloud) Fire(ctx context.Context, policy string) (job.RunID, error) {
 	at := time.Now().UTC().Truncate(time.Second).Add(2 * time.Second)
-	input := fmt.Sprintf(`{"policy":%q,"scheduled":"<aws.scheduler.scheduled-time>"}`, policy)
 	_, err := scheduler.NewFromConfig(c.config.Config).CreateSchedule(ctx, &scheduler.CreateScheduleInput{
 		Name: &policy, ScheduleExpression: aws.String("at(" + at.Format("2006-01-02T15:04:05") + ")"),
 		ActionAfterCompletion: types.ActionAfterCompletionDelete,
 		FlexibleTimeWindow:    &types.FlexibleTimeWindow{Mode: types.FlexibleTimeWindowModeOff},
-		Target: &types.Target{
-			Arn:     aws.String("arn:aws:lambda:" + c.Region + ":" + wire.Account + ":function:enqueue"),
-			RoleArn: aws.String("arn:aws:iam::" + wire.Account + ":role/schedules"), Input: &input,
-		},
+		Target:                c.enqueueTarget(policy),
 	})
 	if err != nil {
 		return "", err
@@ -122,6 +115,15 @@ func (c *Cloud) Fire(ctx context.Context, policy string) (job.RunID, error) {
 				return id, nil
 			}
 		}
+	}
+}
+
+// enqueueTarget is what a policy's schedule invokes.
+func (c *Cloud) enqueueTarget(policy string) *types.Target {
+	return &types.Target{
+		Arn:     aws.String("arn:aws:lambda:" + c.Region + ":" + wire.Account + ":function:enqueue"),
+		RoleArn: aws.String("arn:aws:iam::" + wire.Account + ":role/schedules"),
+		Input:   aws.String(fmt.Sprintf(`{"policy":%q,"scheduled":"<aws.scheduler.scheduled-time>"}`, policy)),
 	}
 }
 

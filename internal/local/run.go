@@ -163,7 +163,7 @@ func runDirectory(ctx context.Context, c Config) (int, error) {
 		return ExitUsage, fmt.Errorf("DIR: %w", err)
 	}
 	describe(c, p, dir)
-	options := Options{Region: p.Region, AsOf: asOf, Policies: []policy.Policy{p}, ReportOnly: !c.Enforce}
+	options := Options{Region: p.Region, AsOf: asOf, Policies: []policy.Policy{p}, ReportOnly: !c.Enforce, Approval: enforceGiven}
 	return perform(ctx, c, options, len(dir.Refused), func(ctx context.Context, w *World, _ func(string)) error {
 		if err := w.Store.Load(p.Bucket, slices.Values(dir.Items)); err != nil {
 			return err
@@ -174,6 +174,9 @@ func runDirectory(ctx context.Context, c Config) (int, error) {
 		return w.Drain(ctx)
 	})
 }
+
+// enforceGiven is why a policy may delete the references of a directory.
+const enforceGiven = "ENFORCE=1 was given for this policy file"
 
 // shownNames is how many refused names are printed; the rest is a number.
 const shownNames = 20

@@ -46,6 +46,9 @@ type Options struct {
 	Settings contract.Settings // the zero value means Production
 	// ReportOnly opens every run report-only, whatever its policy says.
 	ReportOnly bool
+	// Approval is the reason for which the policies that enforce may delete from the
+	// start; "" stands for the local environment's own.
+	Approval string
 	// Lister, when there is one, is read in place of the world's own store. Nothing
 	// can be deleted there, so it needs ReportOnly.
 	Lister Lister
@@ -106,7 +109,10 @@ func New(o Options) (*World, error) {
 	if err := w.wire(o); err != nil {
 		return nil, err
 	}
-	return w, nil
+	if o.ReportOnly {
+		return w, nil
+	}
+	return w, approve(context.Background(), w.Ledger, o.Policies, w.Clock.Now(), o.Approval)
 }
 
 // wire builds the steps as the mains of a deployed region do.
@@ -128,7 +134,7 @@ func (w *World) wire(o Options) error {
 	}
 	var err error
 	w.Enqueuer, err = enqueue.New(enqueue.Config{
-		Runs: w.Ledger, Pages: w.Ledger, Policies: w.Ledger, Lister: listed, Sender: w.Queue, Audit: sink,
+		Runs: w.Ledger, Pages: w.Ledger, Policies: w.Ledger, Approvals: w.Ledger, Lister: listed, Sender: w.Queue, Audit: sink,
 		Clock: w.Clock, Settings: o.Settings, Region: o.Region, Deployed: deployed, ReportOnly: o.ReportOnly, Code: codeVersion,
 	})
 	if err != nil {

@@ -103,12 +103,21 @@ func again(run job.Run, p job.Page) string {
 	}
 }
 
+// pagesOf counts pages for people.
+func pagesOf(n int) string {
+	if n == 1 {
+		return "1 page"
+	}
+	return strconv.Itoa(n) + " pages"
+}
+
 // Standing says what a dead letter is to the ledger.
 type Standing string
 
 // The standings.
 const (
-	OfDeadPage    Standing = "page"           // the command of a dead page, or of one whose message is owed
+	OfDeadPage    Standing = "page"           // the command of a dead page
+	Owed          Standing = "owed"           // the command of a page that was moved back, whose message may not be sent (S15)
 	Stale         Standing = "stale"          // the command of a page that is not dead any more
 	UnknownSource Standing = "unknown_source" // nobody wrote a reason, and no queue of ours moved it (RD-05)
 	Damaged       Standing = "damaged"        // its attributes do not read, or are another body's
@@ -214,7 +223,8 @@ type Status struct {
 	Open      int `json:"open"`       // wait for a worker
 	Succeeded int `json:"succeeded"`  // completed
 	DeadAgain int `json:"dead_again"` // dead or discarded after the move
-	Left      int `json:"left"`       // not moved by this plan
+	Remaining int `json:"remaining"`  // not moved yet
+	Left      int `json:"left"`       // not moved, for a reason, when the plan was done
 	// SuccessRatio is Succeeded of Moved, 0 to 1.
 	SuccessRatio float64 `json:"success_ratio"`
 	// Recovery is how long the succeeded pages took from their first failure to

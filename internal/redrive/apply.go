@@ -2,7 +2,6 @@ package redrive
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/expunge-aws/expunge/internal/audit"
@@ -96,9 +95,8 @@ func (r *Redriver) begin(ctx context.Context, s audit.Signature, plan job.Redriv
 		return plan, nil
 	}
 	op := opApply + " " + string(plan.ID)
-	next, err := plan.Apply(r.now(), s.By, s.Reason)
-	if err != nil {
-		return plan, err
+	if _, err := plan.Apply(r.now(), s.By, s.Reason); err != nil {
+		return plan, err // expired: refused before anything is written
 	}
 	if other, err := r.running(ctx, plan.ID); err != nil || other != "" {
 		if err == nil {
@@ -107,6 +105,10 @@ func (r *Redriver) begin(ctx context.Context, s audit.Signature, plan job.Redriv
 		return plan, err
 	}
 	if err := r.order(ctx, s, audit.Entry{Act: audit.RedriveApplied, RedriveID: plan.ID, Override: plan.Override, Count: plan.Pages}); err != nil {
+		return plan, err
+	}
+	next, err := plan.Apply(r.now(), s.By, s.Reason)
+	if err != nil {
 		return plan, err
 	}
 	if err := r.Plans.SwapRedrive(ctx, next); err != nil {
@@ -160,12 +162,14 @@ func (m *move) all(ctx context.Context) (Applied, error) {
 		m.did.Done = clean && m.finish(ctx)
 	}
 	switch {
+	case m.did.Done && len(m.did.Left) > 0:
+		m.did.Next = "Left for a reason: " + pagesOf(len(m.did.Left)) + ". The rest is moved. Ask for the status until it is closed."
 	case m.did.Done:
 		m.did.Next = "Everything is moved. Ask for the status until it is closed."
 	case m.did.Remaining == 0:
 		m.did.Next = "Every page is moved or left; stale copies are still to be dropped. Apply the token again, or leave it to reconcile."
 	default:
-		m.did.Next = fmt.Sprintf("%d pages remain. Apply the token again, or leave it to reconcile.", m.did.Remaining)
+		m.did.Next = "Still to move: " + pagesOf(m.did.Remaining) + ". Apply the token again, or leave it to reconcile."
 	}
 	return m.did, nil
 }
@@ -229,7 +233,8 @@ func (m *move) page(ctx context.Context, l *look, p job.RedrivePage) (moved, boo
 			return moved{}, false
 		}
 		// It is due at once: should this process end here, reconcile sends it.
-		next, err := f.page.Redrive(m.plan.ID, m.now(), m.now())
+		now := m.now()
+		next, err := f.page.Redrive(m.plan.ID, now, now)
 		if err == nil {
 			err = m.Pages.SwapPage(ctx, next)
 		}
@@ -265,6 +270,9 @@ func (m *move) send(ctx context.Context, batch []moved) {
 				of[message.ID] = b
 				messages = append(messages, message)
 			}
+		}
+		if len(messages) == 0 {
+			continue
 		}
 		accepted, err := m.Sender.Send(ctx, mode, messages)
 		for _, id := range accepted {

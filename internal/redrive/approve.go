@@ -136,18 +136,20 @@ func (l *look) mayRelease(ctx context.Context, op string, run job.Run, a Stopped
 // pages, which are due.
 func (r *Redriver) end(ctx context.Context, run job.Run, a Stopped, q ApproveRequest, release bool) (Stopped, error) {
 	act := audit.RunRejected
+	if release {
+		act = audit.RunApproved
+	}
+	e := audit.Entry{Act: act, Policy: run.Policy, Version: run.Version, RunID: run.ID, TenantID: run.Tenant, Override: q.Override, Count: run.Candidates}
+	if err := r.order(ctx, q.Signature, e); err != nil {
+		return a, err
+	}
 	next, err := run.Reject(r.now(), q.Reason, q.By)
 	a.Next = "The run is over and has deleted nothing. The next run of the policy evaluates the same objects again."
 	if release {
-		act = audit.RunApproved
 		next, err = run.Release(r.now(), run.Trips, q.Reason, q.By)
 		a.Next = "Reconcile sends the pages in its next pass, within " + r.Settings.ReconcileEvery.String() + "."
 	}
 	if err != nil {
-		return a, err
-	}
-	e := audit.Entry{Act: act, Policy: run.Policy, Version: run.Version, RunID: run.ID, TenantID: run.Tenant, Override: q.Override, Count: run.Candidates}
-	if err := r.order(ctx, q.Signature, e); err != nil {
 		return a, err
 	}
 	if err := r.Runs.SwapRun(ctx, next); err != nil {

@@ -50,10 +50,10 @@ func (r *Redriver) auto(ctx context.Context, _ time.Time, q AutoRequest) (a Auto
 	if err != nil {
 		return a, err
 	}
-	next := job.AutoRedrive{Rev: old.Rev + 1, On: q.Set == On, Reason: q.Death, Cap: q.Cap, By: q.By, At: r.now()}
 	if err := r.order(ctx, q.Signature, audit.Entry{Act: audit.AutoRedriveSet, Death: q.Death, Count: q.Cap}); err != nil {
 		return a, err
 	}
+	next := job.AutoRedrive{Rev: old.Rev + 1, On: q.Set == On, Reason: q.Death, Cap: q.Cap, By: q.By, At: r.now()}
 	if err := r.Schedule.SwapAutoRedrive(ctx, next); err != nil {
 		stored, rerr := r.Schedule.AutoRedrive(ctx)
 		if rerr != nil || stored.Rev != next.Rev || stored.On != next.On || stored.By != next.By || !stored.At.Equal(next.At) {

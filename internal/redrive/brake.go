@@ -41,7 +41,7 @@ func (r *Redriver) brake(ctx context.Context, _ time.Time, q BrakeRequest) (a Br
 	if q.Version < 0 || q.Version > 0 && q.Policy == "" {
 		return a, failure.New(failure.Invalid, opBrake, "policy_version is a version of the policy that is named, 1 or higher; without it the brake is on every version")
 	}
-	b := job.Brake{Policy: q.Policy, Version: q.Version, Reason: q.Reason, By: q.By, At: r.now()}
+	b := job.Brake{Policy: q.Policy, Version: q.Version, Reason: q.Reason, By: q.By}
 	entry := audit.Entry{Act: audit.BrakeSet, Policy: q.Policy, Version: q.Version}
 	if q.Set == On {
 		if err := r.exists(ctx, q); err != nil {
@@ -50,6 +50,7 @@ func (r *Redriver) brake(ctx context.Context, _ time.Time, q BrakeRequest) (a Br
 		if err := r.order(ctx, q.Signature, entry); err != nil {
 			return a, err
 		}
+		b.At = r.now()
 		err = r.Brakes.SetBrake(ctx, b)
 		a.StoppedBy = r.now().Add(r.Settings.FunctionTimeout)
 		a.Effect = "From the next claim on no page under the brake is taken. Deletes of claims that were taken before stop within one function timeout, by " +

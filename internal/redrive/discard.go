@@ -2,6 +2,7 @@ package redrive
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"time"
 
@@ -76,7 +77,10 @@ func (q DiscardRequest) check(most int) error {
 			return failure.New(failure.Invalid, opDiscard, "a page is named by run_id and page_id, 32 hex digits each, and tenant_id")
 		}
 	}
-	for _, id := range q.Messages {
+	for i, id := range q.Messages {
+		if slices.Contains(q.Messages[:i], id) {
+			return failure.New(failure.Invalid, opDiscard, "a message id stands twice")
+		}
 		if id == "" || len(id) > maxMessageID {
 			return failure.New(failure.Invalid, opDiscard, "a message id is 1 to "+strconv.Itoa(maxMessageID)+" bytes, as inspect shows it")
 		}
@@ -88,71 +92,73 @@ func (q DiscardRequest) check(most int) error {
 // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-queue-message-identifiers.html
 const maxMessageID = 100
 
-// asked reads what a page to be discarded is now. done says that there is nothing to
-// order: the page is at its end, on its way there, or not one that can be discarded.
-func (r *Redriver) asked(ctx context.Context, ref PageRef) (moved, Result, string, error) {
-	run, err := r.Runs.Run(ctx, ref.Run)
-	if err != nil {
-		return moved{}, "", "", err
-	}
-	page, err := r.Pages.Page(ctx, ref.Run, ref.Tenant, ref.Page)
-	if err != nil {
-		return moved{}, "", "", err
-	}
-	of := moved{run, page}
+// asked says what a page that is to be discarded is now: at its end, on its way
+// there, not one that can be discarded, or, with no result, dead.
+func (r *Redriver) asked(run job.Run, page job.Page) (Result, string) {
 	switch {
 	case run.Region != r.Region:
-		return of, Refused, "The run belongs to region " + run.Region + ". Discard the page there.", nil
+		return Refused, "The run belongs to region " + run.Region + ". Discard the page there."
 	case page.State == job.Discarded:
-		return of, Discarded, "The page is discarded.", nil
+		return Discarded, "The page is discarded."
 	case page.Abandoned && page.State.Open():
-		return of, Settling, "A worker settles what the page's open intent has done, and deletes nothing. Ask for the page again later.", nil
+		return Settling, "A worker looks at what the page's open intent has done, deletes nothing, and ends it. Ask again later."
 	case page.State != job.Dead:
-		return of, Refused, "The page is " + string(page.State) + ". Only a dead page can be discarded.", nil
+		return Refused, "The page is " + string(page.State) + ". Only a dead page can be discarded."
 	default:
-		return of, "", "", nil
+		return "", ""
 	}
 }
 
 // discardPage gives up one page. Without an open intent nothing was done, and what
-// nobody settled ends as refused or failed. With one, a worker has to look first (F17).
+// nobody settled ends as refused or failed. With one, a worker has to look first
+// (F17). What was written says the row, which is read again after each write.
 func (r *Redriver) discardPage(ctx context.Context, deadline time.Time, s audit.Signature, ref PageRef) (Result, string) {
 	ordered := false
 	var last error
-	for range moveTries {
-		if r.late(deadline) {
-			return Failed, "There was no time left. Ask again."
-		}
-		of, result, text, err := r.asked(ctx, ref)
-		switch {
-		case failure.Is(err, failure.Absent):
+	for try := 0; try <= moveTries && !r.late(deadline); try++ {
+		run, page, err := r.pair(ctx, ref)
+		if failure.Is(err, failure.Absent) {
 			return Refused, "No such page is on record in this region."
-		case err != nil:
+		}
+		if err != nil {
 			last = err
 			continue
-		case result == Settling && owed(of.page):
-			r.sendAgain(ctx, of)
-			return result, text
-		case result != "":
+		}
+		if result, text := r.asked(run, page); result != "" {
+			if result == Settling && owed(page) {
+				r.sendOwed(ctx, run, page)
+			}
 			return result, text
 		}
+		if try == moveTries {
+			break
+		}
 		if !ordered {
-			e := audit.Entry{Act: audit.PageDiscarded, Policy: of.run.Policy, Version: of.run.Version, RunID: ref.Run, PageID: ref.Page, TenantID: ref.Tenant}
+			e := audit.Entry{Act: audit.PageDiscarded, Policy: run.Policy, Version: run.Version, RunID: ref.Run, PageID: ref.Page, TenantID: ref.Tenant}
 			if err := r.order(ctx, s, e); err != nil {
 				return failed(err)
 			}
 			ordered = true
 		}
-		// Whether it was written says the row, which is read once more.
-		last = r.Pages.SwapPage(ctx, r.ended(of.page))
-	}
-	if of, result, text, err := r.asked(ctx, ref); err == nil && result != "" {
-		if result == Settling && owed(of.page) {
-			r.sendAgain(ctx, of)
+		next, err := r.ended(page)
+		if err == nil {
+			err = r.Pages.SwapPage(ctx, next)
 		}
-		return result, text
+		last = err
+	}
+	if last == nil {
+		return Failed, "There was no time left. Ask again."
 	}
 	return failed(last)
+}
+
+func (r *Redriver) pair(ctx context.Context, ref PageRef) (job.Run, job.Page, error) {
+	run, err := r.Runs.Run(ctx, ref.Run)
+	if err != nil {
+		return run, job.Page{}, err
+	}
+	page, err := r.Pages.Page(ctx, ref.Run, ref.Tenant, ref.Page)
+	return run, page, err
 }
 
 func failed(err error) (Result, string) {
@@ -160,13 +166,12 @@ func failed(err error) (Result, string) {
 }
 
 // ended is the row that gives the dead page up.
-func (r *Redriver) ended(page job.Page) job.Page {
+func (r *Redriver) ended(page job.Page) (job.Page, error) {
+	now := r.now()
 	if page.Intent != (job.Intent{}) {
-		next, _ := page.Abandon(r.now(), r.now()) // a dead page with an open intent allows it
-		return next
+		return page.Abandon(now, now)
 	}
-	next, _ := page.Discard(settled(page, r.now())) // and one without allows this
-	return next
+	return page.Discard(settled(page, now))
 }
 
 // settled gives every item of a dead page without an open intent its outcome: what
@@ -182,35 +187,35 @@ func settled(page job.Page, now time.Time) job.Settled {
 	return s
 }
 
-// sendAgain sends a page whose message is owed. What fails here reconcile does.
-func (r *Redriver) sendAgain(ctx context.Context, of moved) {
-	accepted, _ := r.Sender.Send(ctx, of.run.Mode, []job.Message{job.NewMessage(of.run, of.page)})
+// sendOwed sends a page whose message is owed. What fails here reconcile does.
+func (r *Redriver) sendOwed(ctx context.Context, run job.Run, page job.Page) {
+	accepted, _ := r.Sender.Send(ctx, run.Mode, []job.Message{job.NewMessage(run, page)})
 	if len(accepted) > 0 {
-		r.sent(ctx, of.page)
+		r.sent(ctx, page)
 	}
 }
 
 // discardLetters removes the letters with the message ids, and puts every other back.
 func (r *Redriver) discardLetters(ctx context.Context, deadline time.Time, s audit.Signature, ids []string) []DiscardedLetter {
 	results := make([]DiscardedLetter, len(ids))
-	at := map[string]int{}
+	place := map[string]int{}
 	for i, id := range ids {
 		results[i] = DiscardedLetter{id, NotFound, "It was not seen: it may have expired, or somebody holds it. Ask again after the queue's visibility timeout, " +
 			r.Settings.Visibility().String() + "."}
-		at[id] = i
+		place[id] = i
 	}
 	l := r.look()
 	_, err := r.receive(ctx, deadline, func(d job.DeadLetter) (keep, enough bool) {
-		i, wanted := at[d.MessageID]
+		i, wanted := place[d.MessageID]
 		if !wanted {
 			return true, false
 		}
-		delete(at, d.MessageID)
+		delete(place, d.MessageID)
 		results[i].Result, results[i].Text = r.discardLetter(ctx, l, s, d)
-		return results[i].Result != Discarded, len(at) == 0
+		return results[i].Result != Discarded, len(place) == 0
 	})
 	if err != nil {
-		for _, i := range at {
+		for _, i := range place {
 			results[i].Result, results[i].Text = failed(err)
 		}
 	}
@@ -224,7 +229,7 @@ func (r *Redriver) discardLetter(ctx context.Context, l *look, s audit.Signature
 	if err != nil {
 		return failed(err)
 	}
-	if standing == OfDeadPage {
+	if standing == OfDeadPage || standing == Owed {
 		return Refused, advice(standing)
 	}
 	if err := r.order(ctx, s, audit.Entry{Act: audit.LetterDiscarded, MessageID: d.MessageID, Count: 1}); err != nil {

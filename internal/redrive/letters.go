@@ -49,10 +49,7 @@ func names(d job.DeadLetter) job.PageID {
 // peek looks at the dead letters and hides none. more says that there may be others.
 func (r *Redriver) peek(ctx context.Context, deadline time.Time) (all []job.DeadLetter, more bool, err error) {
 	seen := map[string]bool{}
-	for idle := 0; idle < idleAnswers; {
-		if len(all) >= lettersMost || r.late(deadline) {
-			return all, true, nil
-		}
+	for idle := 0; idle < idleAnswers && !more; more = len(all) >= lettersMost || r.late(deadline) {
 		got, err := r.Letters.Peek(ctx, answerOf)
 		if err != nil {
 			return nil, false, err
@@ -66,7 +63,7 @@ func (r *Redriver) peek(ctx context.Context, deadline time.Time) (all []job.Dead
 		}
 	}
 	slices.SortStableFunc(all, func(a, b job.DeadLetter) int { return a.SentAt.Compare(b.SentAt) })
-	return all, false, nil
+	return all, more, nil
 }
 
 // copies sorts letters by the page that each says it is a copy for.
@@ -105,8 +102,10 @@ func (l *look) standing(ctx context.Context, d job.DeadLetter) (Standing, error)
 		return absent(err)
 	case !bytes.Equal(d.Body, job.NewCommand(run, page).Encode()):
 		return OtherBody, nil
-	case page.State == job.Dead || owed(page):
+	case page.State == job.Dead:
 		return OfDeadPage, nil
+	case owed(page):
+		return Owed, nil
 	default:
 		return Stale, nil
 	}
@@ -120,7 +119,7 @@ func absent(err error) (Standing, error) {
 }
 
 // owed reports whether a page was moved back and nobody has noted yet that its
-// message was accepted.
+// message was accepted: it is due since the very instant at which it was moved.
 func owed(p job.Page) bool { return p.State == job.Redriven && !p.NextDue.After(p.RestartedAt) }
 
 // letterOf describes a letter without quoting it.
@@ -142,6 +141,8 @@ func advice(s Standing) string {
 	switch s {
 	case OfDeadPage:
 		return "It belongs to a dead page. Redrive or discard the page; the letter follows it."
+	case Owed:
+		return "Its page was moved back, and nobody knows yet that its message was sent. Reconcile sends it; a redrive drops the letter after that."
 	case Stale:
 		return "It is a stale copy of a page that is not dead any more. The next redrive drops it."
 	case UnknownSource:

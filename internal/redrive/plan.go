@@ -164,7 +164,7 @@ func (r *Redriver) record(ctx context.Context, a Plan, moves []job.RedrivePage) 
 		return Plan{}, err
 	}
 	a.RedriveID, a.Token, a.ExpiresAt = plan.ID, plan.Token(), plan.ExpiresAt
-	a.Next = fmt.Sprintf("Apply the token with a reason before %s. It moves the %d pages whose gates are all open, and no other.", at(a.ExpiresAt), a.Moves)
+	a.Next = fmt.Sprintf("Apply the token with a reason before %s. It moves the %s whose gates are all open, and nothing else.", at(a.ExpiresAt), pagesOf(a.Moves))
 	return a, nil
 }
 

@@ -22,8 +22,8 @@
 //
 // # What else is here
 //
-// The brake, the approval of a stopped run and the discarding of what is dead are
-// the on-call's acts too, and this is the on-call's function and role. Each is an
+// The brake, the approval of a stopped run or of a policy version and the discarding
+// of what is dead are the on-call's acts too, and this is the on-call's function and role. Each is an
 // entry in the ledger before it happens (E7).
 package redrive
 
@@ -53,12 +53,20 @@ type runs interface {
 	Run(ctx context.Context, id job.RunID) (job.Run, error)
 	Tenants(ctx context.Context, run job.RunID) ([]string, error)
 	SwapRun(ctx context.Context, next job.Run) error
+	// ClosedRuns returns a policy's last closed scheduled runs, newest first.
+	ClosedRuns(ctx context.Context, policy string, limit int) ([]job.Run, error)
 }
 
 // policies reads what was published; failure.UnknownPolicy says that it was not.
 type policies interface {
 	Policy(ctx context.Context, name string, version int) (policy.Policy, error)
 	LatestPolicy(ctx context.Context, name string) (policy.Policy, error)
+}
+
+// approvals says which version of a policy may delete; the zero value is none.
+type approvals interface {
+	Approval(ctx context.Context, name string) (policy.Approval, error)
+	Approve(ctx context.Context, next policy.Approval) error
 }
 
 // holds reads a tenant's holds, strongly consistent.
@@ -117,19 +125,20 @@ type clock interface {
 
 // Config is what a redriver is made of. Every field is required.
 type Config struct {
-	Pages    pages
-	Runs     runs
-	Policies policies
-	Holds    holds
-	Brakes   brakes
-	Orders   orders
-	Plans    plans
-	Schedule schedule
-	Letters  letters
-	Sender   sender
-	Audit    audit.Sink
-	Clock    clock
-	Settings contract.Settings
+	Pages     pages
+	Runs      runs
+	Policies  policies
+	Approvals approvals
+	Holds     holds
+	Brakes    brakes
+	Orders    orders
+	Plans     plans
+	Schedule  schedule
+	Letters   letters
+	Sender    sender
+	Audit     audit.Sink
+	Clock     clock
+	Settings  contract.Settings
 	// Region is the function's own. Nothing moves across regions (R88).
 	Region string
 	// Code is the code version, for events.
@@ -175,6 +184,8 @@ func (r *Redriver) Handle(ctx context.Context, deadline time.Time, payload []byt
 		return answer(ctx, deadline, op, payload, r.approve)
 	case OpReject:
 		return answer(ctx, deadline, op, payload, r.reject)
+	case OpVersion:
+		return answer(ctx, deadline, op, payload, r.version)
 	case OpAuto:
 		return answer(ctx, deadline, op, payload, r.auto)
 	case OpScheduled:

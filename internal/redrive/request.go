@@ -15,22 +15,23 @@ import (
 
 // The ops. A request without one is a plan, which moves nothing.
 const (
-	OpInspect   = "inspect"   // InspectRequest, answered by Inspection
-	OpPlan      = "plan"      // PlanRequest, answered by Plan
-	OpApply     = "apply"     // ApplyRequest, answered by Applied
-	OpResume    = "resume"    // ResumeRequest, answered by Applied
-	OpStatus    = "status"    // StatusRequest, answered by Status
-	OpDiscard   = "discard"   // DiscardRequest, answered by Discards
-	OpBrake     = "brake"     // BrakeRequest, answered by Brakes
-	OpApprove   = "approve"   // ApproveRequest, answered by Stopped
-	OpReject    = "reject"    // ApproveRequest, answered by Stopped
-	OpAuto      = "auto"      // AutoRequest, answered by Auto
-	OpScheduled = "scheduled" // ScheduledRequest, answered by Scheduled
+	OpInspect   = "inspect"         // InspectRequest, answered by Inspection
+	OpPlan      = "plan"            // PlanRequest, answered by Plan
+	OpApply     = "apply"           // ApplyRequest, answered by Applied
+	OpResume    = "resume"          // ResumeRequest, answered by Applied
+	OpStatus    = "status"          // StatusRequest, answered by Status
+	OpDiscard   = "discard"         // DiscardRequest, answered by Discards
+	OpBrake     = "brake"           // BrakeRequest, answered by Brakes
+	OpApprove   = "approve"         // ApproveRequest, answered by Stopped
+	OpReject    = "reject"          // ApproveRequest, answered by Stopped
+	OpVersion   = "approve-version" // VersionRequest, answered by ApprovedVersion
+	OpAuto      = "auto"            // AutoRequest, answered by Auto
+	OpScheduled = "scheduled"       // ScheduledRequest, answered by Scheduled
 )
 
 // Ops lists every op once.
 func Ops() []string {
-	return []string{OpInspect, OpPlan, OpApply, OpResume, OpStatus, OpDiscard, OpBrake, OpApprove, OpReject, OpAuto, OpScheduled}
+	return []string{OpInspect, OpPlan, OpApply, OpResume, OpStatus, OpDiscard, OpBrake, OpApprove, OpReject, OpVersion, OpAuto, OpScheduled}
 }
 
 func opNames() string { return strings.Join(Ops(), ", ") }
@@ -203,6 +204,8 @@ func fieldsOf(op string) string {
 		return "set, policy, policy_version, " + signature
 	case OpApprove, OpReject:
 		return "run_id, fingerprint, override, " + signature
+	case OpVersion:
+		return "policy, policy_version, run_id, " + signature
 	case OpAuto:
 		return "set, death, cap, " + signature
 	default:

@@ -52,7 +52,10 @@ func (r *Redriver) status(ctx context.Context, _ time.Time, q StatusRequest) (a 
 		a.Open, a.Succeeded, a.DeadAgain = 0, plan.Succeeded, plan.DiedAgain
 	}
 	a.Moved = a.Open + a.Succeeded + a.DeadAgain
-	if a.Left = a.Pages - a.Moved; a.Moved > 0 {
+	if a.Left = a.Pages - a.Moved; plan.MovedAt.IsZero() {
+		a.Left, a.Remaining = 0, a.Left
+	}
+	if a.Moved > 0 {
 		a.SuccessRatio = float64(a.Succeeded) / float64(a.Moved)
 	}
 	a.Recovery = spread(took)

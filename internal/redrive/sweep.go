@@ -50,9 +50,10 @@ func (r *Redriver) receive(ctx context.Context, deadline time.Time, take func(jo
 
 // sweep drops the dead letters that are byte for byte the command of a page of ours
 // that is not dead any more, whatever plan moved it. A letter that can not be judged
-// stays. clean says that no stale copy remained among what it saw.
+// stays, and so does one whose page's message is owed: it may be the only copy (S15).
+// clean says that nothing of what it saw is left to be dropped later.
 func (r *Redriver) sweep(ctx context.Context, deadline time.Time) (dropped int, clean bool) {
-	l, failed := r.look(), false
+	l, later := r.look(), false
 	whole, err := r.receive(ctx, deadline, func(d job.DeadLetter) (keep, enough bool) {
 		s, err := l.standing(ctx, d)
 		if err == nil && s == Stale {
@@ -61,8 +62,8 @@ func (r *Redriver) sweep(ctx context.Context, deadline time.Time) (dropped int, 
 				return false, false
 			}
 		}
-		failed = failed || err != nil
+		later = later || err != nil || s == Owed
 		return true, false
 	})
-	return dropped, err == nil && !failed && (whole || dropped == 0)
+	return dropped, err == nil && !later && (whole || dropped == 0)
 }

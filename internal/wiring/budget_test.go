@@ -21,6 +21,7 @@ type callRow struct {
 func enqueueCalls() []callRow {
 	return []callRow{
 		{"dynamodb TransactWriteItems", 1, 0, 0, "publish the policy version, and its name"},
+		{"dynamodb GetItem", 1, 0, 0, "which version may delete"},
 		{"dynamodb PutItem", 1, 0, 0, "open the run"},
 		{"dynamodb GetItem", 1, 0, 0, "read the published version back"},
 		{"s3 ListObjectsV2", 1, 0, 0, "look whether the bucket can be listed"},

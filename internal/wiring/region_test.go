@@ -26,6 +26,7 @@ import (
 
 	enqueuehandler "github.com/expunge-aws/expunge/functions/enqueue/handler"
 	reconcilehandler "github.com/expunge-aws/expunge/functions/reconcile/handler"
+	redrivehandler "github.com/expunge-aws/expunge/functions/redrive/handler"
 	workerhandler "github.com/expunge-aws/expunge/functions/worker/handler"
 	"github.com/expunge-aws/expunge/internal/audit"
 	"github.com/expunge-aws/expunge/internal/contract"
@@ -36,6 +37,7 @@ import (
 	"github.com/expunge-aws/expunge/internal/emulator/sqs"
 	"github.com/expunge-aws/expunge/internal/emulator/wire"
 	"github.com/expunge-aws/expunge/internal/ledger"
+	"github.com/expunge-aws/expunge/internal/policy"
 	"github.com/expunge-aws/expunge/internal/wiring"
 )
 
@@ -48,9 +50,10 @@ const (
 	reportName   = "expunge-pages-report"
 	lettersName  = "expunge-dead-letters"
 	enqueueName  = "expunge-enqueue"
+	redriveName  = "expunge-redrive"
 )
 
-// region is a deployed region in one process: the three handlers that the mains
+// region is a deployed region in one process: the handlers that the mains
 // start, each with the variables that the stack gives it and no others, on the
 // real adapters, over loopback HTTP to an embedded AWS on the machine's clock.
 type region struct {
@@ -58,14 +61,15 @@ type region struct {
 	*cloud
 	env contract.Environment // of the whole region
 
-	enqueue, worker, reconcile lambdago.Handler
+	enqueue, worker, redrive, reconcile lambdago.Handler
 	// ledger and clients look at what happened; they are no function's.
 	ledger *ledger.Table
 	s3c    *awss3.Client
 	sqsc   *awssqs.Client
 	log    lines // of all functions
-	// resumed is told of every scan that reconcile asked for, once it has ended.
-	resumed chan error
+	// resumed is told of every scan that reconcile asked for, once it has ended, and
+	// wentOn of every redrive.
+	resumed, wentOn chan error
 }
 
 // cloud is the embedded AWS of this process.
@@ -133,6 +137,14 @@ func newRegion(t testing.TB, policies fs.FS) *region {
 			return answer, err
 		},
 	}))
+	must(t, c.lambda.Register(lambda.Function{
+		Name: redriveName, Region: regionName, Timeout: contract.Production().FunctionTimeout,
+		Handler: func(ctx context.Context, payload []byte) ([]byte, error) {
+			answer, err := r.redrive.Invoke(ctx, payload)
+			r.wentOn <- err
+			return answer, err
+		},
+	}))
 	c.count()
 	return r
 }
@@ -142,9 +154,9 @@ func newRegion(t testing.TB, policies fs.FS) *region {
 func connect(t testing.TB, url string, policies fs.FS) *region {
 	t.Helper()
 	setAWS(t, url)
-	r := &region{t: t, resumed: make(chan error, 10), env: contract.Environment{
+	r := &region{t: t, resumed: make(chan error, 10), wentOn: make(chan error, 10), env: contract.Environment{
 		Table: "expunge-ledger", EvidenceBucket: evidenceName, Mode: "enforce", Policies: "unused", EnqueueName: enqueueName,
-		CodeVersion: "test",
+		RedriveName: redriveName, CodeVersion: "test",
 	}}
 	c := r.load(r.env, func(*contract.Environment) []*string { return nil }).SDK
 	r.ledger = ledger.NewTable(c, r.env.Table)
@@ -160,7 +172,19 @@ func connect(t testing.TB, url string, policies fs.FS) *region {
 	}
 	r.queues()
 	r.functions(policies)
+	r.approve(policies)
 	return r
+}
+
+// approve puts on record that the policies of the folder may delete.
+func (r *region) approve(folder fs.FS) {
+	policies, err := policy.ReadFolder(folder)
+	must(r.t, err)
+	for _, p := range policies {
+		must(r.t, r.ledger.Approve(r.t.Context(), policy.Approval{
+			Policy: p.Name, Rev: 1, Version: p.Version, SHA256: p.SHA256(), By: "test", Reason: "the samples are of a region that deletes", At: ticked,
+		}))
+	}
 }
 
 // setAWS points the SDK at the URL, and takes everything else from it that this
@@ -185,7 +209,7 @@ func (r *region) load(env contract.Environment, need func(*contract.Environment)
 	r.t.Helper()
 	every := contract.Environment{
 		Table: "x", PagesQueue: "x", ReportQueue: "x", LettersQueue: "x", EvidenceBucket: "x", Mode: "x", Policies: "x",
-		EnqueueName: "x", CodeVersion: "x", Scale: "x",
+		EnqueueName: "x", RedriveName: "x", CodeVersion: "x", Scale: "x",
 	}
 	given := env.Render()
 	for name := range every.Render() {
@@ -236,9 +260,12 @@ func (r *region) functions(policies fs.FS) {
 	must(r.t, err)
 	worker, err := workerhandler.New(r.load(r.only(workerhandler.Needs), workerhandler.Needs))
 	must(r.t, err)
+	redrive, err := redrivehandler.New(r.load(r.only(redrivehandler.Needs), redrivehandler.Needs))
+	must(r.t, err)
 	reconcile, err := reconcilehandler.New(r.load(r.only(reconcilehandler.Needs), reconcilehandler.Needs))
 	must(r.t, err)
-	r.enqueue, r.worker, r.reconcile = lambdago.NewHandler(enqueue), lambdago.NewHandler(worker), lambdago.NewHandler(reconcile)
+	r.enqueue, r.worker = lambdago.NewHandler(enqueue), lambdago.NewHandler(worker)
+	r.redrive, r.reconcile = lambdago.NewHandler(redrive), lambdago.NewHandler(reconcile)
 }
 
 // invoke gives the handler a payload and the time that a function has.

@@ -2,6 +2,7 @@ package wiring_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/md5"
 	"encoding/hex"
 	"encoding/json"
@@ -10,13 +11,16 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-lambda-go/events"
 	lambdago "github.com/aws/aws-lambda-go/lambda"
 
+	"github.com/expunge-aws/expunge/internal/contract"
 	"github.com/expunge-aws/expunge/internal/emulator/wire"
 	"github.com/expunge-aws/expunge/internal/job"
 )
@@ -32,6 +36,8 @@ func (r *region) handler(step string) lambdago.Handler {
 		return r.enqueue
 	case "worker":
 		return r.worker
+	case "redrive":
+		return r.redrive
 	case "reconcile":
 		return r.reconcile
 	default:
@@ -45,19 +51,23 @@ func (r *region) handler(step string) lambdago.Handler {
 type sampleCase struct {
 	before func(*region)
 	after  func(*testing.T, *region)
+	// refused: the answer is an error, whose text is beside the sample.
+	refused bool
 }
 
 // sampleCases are the samples by their paths below events.
 func sampleCases() map[string]sampleCase {
-	return map[string]sampleCase{
-		"enqueue/tick.json":             {func(*region) {}, afterTick},
-		"enqueue/request.json":          {func(*region) {}, afterRequest},
-		"enqueue/resume.json":           {func(r *region) { r.die(r.sample("enqueue/tick.json")) }, afterTick},
-		"worker/page.json":              {(*region).tick, afterPage},
-		"worker/batch-with-poison.json": {(*region).tick, afterPoison},
-		"worker/duplicate.json":         {beforeDuplicate, afterDuplicate},
-		"reconcile/tick.json":           {beforeReconcile, afterReconcile},
+	cases := map[string]sampleCase{
+		"enqueue/tick.json":             {before: func(*region) {}, after: afterTick},
+		"enqueue/request.json":          {before: func(*region) {}, after: afterRequest},
+		"enqueue/resume.json":           {before: func(r *region) { r.die(r.sample("enqueue/tick.json")) }, after: afterTick},
+		"worker/page.json":              {before: (*region).tick, after: afterPage},
+		"worker/batch-with-poison.json": {before: (*region).tick, after: afterPoison},
+		"worker/duplicate.json":         {before: beforeDuplicate, after: afterDuplicate},
+		"reconcile/tick.json":           {before: beforeReconcile, after: afterReconcile},
 	}
+	maps.Copy(cases, redriveSamples())
+	return cases
 }
 
 // samplePaths returns every sample; what lies at the top of events is a schema.
@@ -87,8 +97,12 @@ func TestSamples(t *testing.T) {
 			c.before(r)
 			r.count()
 			step, _, _ := strings.Cut(path, "/")
-			answer := append(r.invoke(r.handler(step), r.sample(path)), '\n')
+			began := time.Now()
+			answer := append(r.said(r.handler(step), r.sample(path), c.refused), '\n')
 			c.after(t, r)
+			if step == "redrive" { // its answers tell the time
+				answer = masked(answer, began)
+			}
 			golden := eventsFolder + strings.TrimSuffix(path, ".json") + ".golden"
 			if *update {
 				must(t, os.WriteFile(golden, answer, 0o644))
@@ -101,6 +115,46 @@ func TestSamples(t *testing.T) {
 			}
 		})
 	}
+}
+
+// said invokes the handler and returns its answer, or the text of its refusal.
+func (r *region) said(h lambdago.Handler, payload []byte, refused bool) []byte {
+	r.t.Helper()
+	if !refused {
+		return bytes.Clone(r.invoke(h, payload)) // the library uses its buffer again
+	}
+	ctx, end := context.WithTimeout(r.t.Context(), contract.Production().FunctionTimeout)
+	defer end()
+	answer, err := h.Invoke(ctx, payload)
+	if err == nil {
+		r.t.Fatalf("it was not refused: %s", answer)
+	}
+	return []byte(err.Error())
+}
+
+var (
+	instants = regexp.MustCompile(`[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?Z`)
+	seconds  = regexp.MustCompile(`("expires_in_seconds":)[0-9]+`)
+	tokens   = regexp.MustCompile(regionName + `/[0-9a-f]{32}`)
+	messages = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+)
+
+// masked puts the samples' own time and ids in place of those that the machine's
+// clock and chance have given to an answer since the instant.
+func masked(answer []byte, since time.Time) []byte {
+	since = since.Add(-time.Minute) // what the sample's past has just made, too
+	if token := tokens.Find(answer); token != nil {
+		_, id, _ := bytes.Cut(token, []byte("/"))
+		answer = bytes.ReplaceAll(answer, id, bytes.Repeat([]byte("0"), len(id)))
+	}
+	answer = instants.ReplaceAllFunc(answer, func(text []byte) []byte {
+		if at, err := time.Parse(time.RFC3339, string(text)); err != nil || at.Before(since) {
+			return text
+		}
+		return []byte("2026-03-09T02:00:00Z")
+	})
+	answer = seconds.ReplaceAll(answer, []byte("${1}1209600"))
+	return messages.ReplaceAll(answer, []byte("00000000-0000-4000-8000-000000000000"))
 }
 
 // everything stands in the samples' bucket before the first deletion.

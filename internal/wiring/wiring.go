@@ -69,18 +69,25 @@ func Load(ctx context.Context, need func(*contract.Environment) []*string) (Part
 		Environment: env, Settings: settings, Region: base.Region, SDK: c,
 		Ledger: ledger.NewTable(c, env.Table), Queue: q,
 		Store: artifact.NewS3(c, artifact.S3Options{}), Evidence: evidence.NewS3(c, env.EvidenceBucket),
-		Audit: audit.NewLines(os.Stdout),
+		Audit: audit.NewLines(os.Stdout), Clock: Wall{},
 	}, nil
 }
 
-// Clock is the machine's clock.
-type Clock struct{}
+// Clock is the only source of time of a function.
+type Clock interface {
+	Now() time.Time
+	// Sleep waits for d, or until ctx ends.
+	Sleep(ctx context.Context, d time.Duration) error
+}
+
+// Wall is the machine's clock.
+type Wall struct{}
 
 // Now returns the current time.
-func (Clock) Now() time.Time { return time.Now() }
+func (Wall) Now() time.Time { return time.Now() }
 
 // Sleep waits for d, or until ctx ends.
-func (Clock) Sleep(ctx context.Context, d time.Duration) error {
+func (Wall) Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

@@ -32,7 +32,7 @@ func New(p wiring.Parts, folder fs.FS) (Func, error) {
 		return nil, err
 	}
 	e, err := enqueue.New(enqueue.Config{
-		Runs: p.Ledger, Pages: p.Ledger, Policies: p.Ledger, Lister: p.Store, Sender: p.Queue, Audit: p.Audit,
+		Runs: p.Ledger, Pages: p.Ledger, Policies: p.Ledger, Approvals: p.Ledger, Lister: p.Store, Sender: p.Queue, Audit: p.Audit,
 		Clock: p.Clock, Settings: p.Settings, Region: p.Region, Deployed: deployed, Code: p.CodeVersion,
 	})
 	if err != nil {
