@@ -193,11 +193,11 @@ func count(by map[string]*diffTenant, tenant string, item job.Item) {
 const topTenants = 10
 
 func (c *counting) result() *diffObjects {
-	c.answer.Adds, c.answer.Spares = counted(c.adds), counted(c.spares)
+	c.answer.Adds, c.answer.Spares = summed(c.adds), summed(c.spares)
 	return &c.answer
 }
 
-func counted(by map[string]*diffTenant) diffCount {
+func summed(by map[string]*diffTenant) diffCount {
 	all := diffCount{Tenants: len(by), Top: []diffTenant{}}
 	for _, t := range by {
 		all.Objects += t.Objects

@@ -193,7 +193,7 @@ func (r *region) functions() {
 			CodeVersion: "test",
 		},
 		Settings: contract.Production(), Region: regionName, SDK: r.sdk, Ledger: r.ledger, Queue: r.queue,
-		Store: artifact.NewS3(r.sdk, artifact.S3Options{}), Evidence: r.evidence, Audit: &audit.Log{},
+		Store: artifact.NewS3(r.sdk, artifact.S3Options{}), Evidence: r.evidence, Audit: &audit.Log{}, Clock: wiring.Wall{},
 	}
 	var err error
 	r.enqueue, err = enqueuehandler.New(r.parts, fstest.MapFS{"exports.yaml": {Data: []byte(exportsPolicy)}})
