@@ -12,33 +12,11 @@ import (
 	"github.com/expunge-aws/expunge/internal/sdk"
 )
 
-// Standing implements Store. It lists the versions between the first and the last
-// of the keys, and skips what lies between two of them.
+// Standing implements Store.
 func (s *S3) Standing(ctx context.Context, bucket string, items []job.Item) ([]job.Standing, error) {
-	if err := over(ctx, opLook); err != nil {
-		return nil, err
-	}
-	standings := make([]job.Standing, len(items))
-	if len(items) == 0 {
-		return standings, nil
-	}
-	keeps, err := s.keepsVersions(ctx, bucket)
+	standings, wrong, err := s.look(ctx, bucket, items)
 	if err != nil {
 		return nil, err
-	}
-	var found map[string][]job.Item
-	if keeps {
-		if found, err = s.histories(ctx, bucket, items); err != nil {
-			return nil, err
-		}
-	}
-	var wrong []job.Ref
-	for i, item := range items {
-		var marker job.Ref
-		standings[i], marker = judge(found[item.Key], item)
-		if standings[i] == job.Restored {
-			wrong = append(wrong, marker)
-		}
 	}
 	for _, marker := range wrong {
 		if err := s.unmark(ctx, bucket, marker); err != nil {
@@ -46,6 +24,42 @@ func (s *S3) Standing(ctx context.Context, bucket string, items []job.Item) ([]j
 		}
 	}
 	return standings, nil
+}
+
+// Look implements Store.
+func (s *S3) Look(ctx context.Context, bucket string, items []job.Item) ([]job.Standing, error) {
+	standings, _, err := s.look(ctx, bucket, items)
+	return standings, err
+}
+
+// look judges the items and names the markers that are wrong. It lists the versions
+// between the first and the last of the keys, and skips what lies between two of them.
+func (s *S3) look(ctx context.Context, bucket string, items []job.Item) (standings []job.Standing, wrong []job.Ref, err error) {
+	if err := over(ctx, opLook); err != nil {
+		return nil, nil, err
+	}
+	standings = make([]job.Standing, len(items))
+	if len(items) == 0 {
+		return standings, nil, nil
+	}
+	keeps, err := s.keepsVersions(ctx, bucket)
+	if err != nil {
+		return nil, nil, err
+	}
+	var found map[string][]job.Item
+	if keeps {
+		if found, err = s.histories(ctx, bucket, items); err != nil {
+			return nil, nil, err
+		}
+	}
+	for i, item := range items {
+		var marker job.Ref
+		standings[i], marker = judge(found[item.Key], item)
+		if standings[i] == job.Restored {
+			wrong = append(wrong, marker)
+		}
+	}
+	return standings, wrong, nil
 }
 
 // keepsVersions reports whether the bucket has ever kept versions. One that has

@@ -9,13 +9,31 @@ import (
 
 // Standing implements Store.
 func (m *Memory) Standing(ctx context.Context, bucket string, items []job.Item) ([]job.Standing, error) {
-	const op = "look at versions"
-	if err := over(ctx, op); err != nil {
+	standings, wrong, err := m.look(ctx, bucket, items)
+	if err != nil {
 		return nil, err
 	}
-	var standings []job.Standing
-	var wrong []position
-	err := m.Hook.Do("standing", func() error {
+	for _, p := range wrong {
+		if err := m.Hook.Do("unmark", func() error { return m.unmark(bucket, p) }); err != nil {
+			return nil, err
+		}
+	}
+	return standings, nil
+}
+
+// Look implements Store.
+func (m *Memory) Look(ctx context.Context, bucket string, items []job.Item) ([]job.Standing, error) {
+	standings, _, err := m.look(ctx, bucket, items)
+	return standings, err
+}
+
+// look judges the items and names the markers that are wrong.
+func (m *Memory) look(ctx context.Context, bucket string, items []job.Item) (standings []job.Standing, wrong []position, err error) {
+	const op = "look at versions"
+	if err := over(ctx, op); err != nil {
+		return nil, nil, err
+	}
+	err = m.Hook.Do("standing", func() error {
 		return m.with(op, bucket, func(b *bucketState) error {
 			standings, wrong = make([]job.Standing, len(items)), nil
 			for i, item := range items {
@@ -32,14 +50,9 @@ func (m *Memory) Standing(ctx context.Context, bucket string, items []job.Item) 
 		err = failure.New(failure.Bug, op, "the hook reported success without a look")
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	for _, p := range wrong {
-		if err := m.Hook.Do("unmark", func() error { return m.unmark(bucket, p) }); err != nil {
-			return nil, err
-		}
-	}
-	return standings, nil
+	return standings, wrong, nil
 }
 
 func (b *bucketState) standing(item job.Item) (s job.Standing, marker uint64) {

@@ -52,6 +52,11 @@ type Store interface {
 	// equal bytes uploaded later is removed again (job.Restored); any other marker
 	// is left alone. An error says nothing, and asking again is safe.
 	Standing(ctx context.Context, bucket string, items []job.Item) ([]job.Standing, error)
+
+	// Look answers what Standing would, and removes nothing: job.Restored then means
+	// that Standing would take the marker away. An item that is the current one is
+	// job.Erased in a bucket that never kept versions, and otherwise job.Replaced.
+	Look(ctx context.Context, bucket string, items []job.Item) ([]job.Standing, error)
 }
 
 // check refuses a deletion that must not be sent.

@@ -33,6 +33,8 @@ const (
 	DeadLettered Name = "cleanup_dead_lettered"
 	Redriven     Name = "cleanup_redriven"
 
+	// Discarded: a page that an operator gave up has been settled, and nothing was deleted for it.
+	Discarded Name = "cleanup_discarded"
 	// Retried: an attempt failed for now and the page waits for another.
 	Retried Name = "cleanup_retried"
 	// DuplicateObserved: a delivery found its page already settled.

@@ -107,6 +107,11 @@ func plantedSafety() []planted {
 			p := w.runs[exports].pages[plain]
 			p.state, p.reason = job.Dead, job.ReasonUnknownPolicy
 		}},
+		{name: "a page deleted that was quarantined and then discarded", id: "S7", before: func(w *world) {
+			p := abandonedPage()
+			p.reason = job.ReasonUnknownPolicy
+			w.runs[exports].pages = append(w.runs[exports].pages, p)
+		}},
 		{name: "a malformed message is gone", id: "S7", also: "E1", why: "what is no dead letter may not be acknowledged", after: func(f *Facts) {
 			f.Acks = append(f.Acks, Ack{Body: []byte("{}"), At: deletedAt})
 		}},
@@ -243,6 +248,30 @@ func plantedEvidence() []planted {
 			data := f.Evidence[receipt.Name(receipt.Receipt, p.Run, p.ID, p.Receipt)]
 			f.Evidence[receipt.Name(receipt.Receipt, p.Run, f.Pages[1].ID, p.Receipt)] = data
 		}},
+		{name: "a discarded page forgot an item", id: "E5", before: func(w *world) {
+			p := abandonedPage()
+			p.lines[1].Outcome = job.NoOutcome
+			w.runs[exports].pages = append(w.runs[exports].pages, p)
+		}},
+		{name: "a discarded page moved an item that its receipt does not", id: "E5", before: func(w *world) {
+			p := abandonedPage()
+			p.row = func(p *job.Page) { p.Planned, p.Moved = p.Planned+1, 1 }
+			w.runs[exports].pages = append(w.runs[exports].pages, p)
+		}},
+		{name: "what a page without a plan gave up is not counted", id: "E5", before: func(w *world) {
+			w.runs[exports].pages = append(w.runs[exports].pages, &pageSpec{tenant: "umbrella", state: job.Discarded, row: func(p *job.Page) { p.Candidates = 3 }})
+		}},
+		{name: "discarded with an open intent and without a receipt", id: "E1", also: "E2 E5 E6", why: "nobody knows what the intent did", before: func(w *world) {
+			p := abandonedPage()
+			p.lines = nil
+			p.row = func(p *job.Page) { p.Planned = 2 }
+			w.runs[exports].pages = append(w.runs[exports].pages, p)
+		}},
+		{name: "a discarded page says failed of what it deleted", id: "E2", before: func(w *world) {
+			p := abandonedPage()
+			p.lines[0].Outcome, p.lines[0].Proof = job.Failed, ""
+			w.runs[exports].pages = append(w.runs[exports].pages, p)
+		}},
 		{name: "the run's totals are not its pages'", id: "E5", after: func(f *Facts) { f.Runs[markers].Totals.Bytes++ }},
 		{name: "the page's bytes are not its receipt's", id: "E5", after: func(f *Facts) { f.Pages[0].Bytes++ }},
 		{name: "a page is missing", id: "E5", after: func(f *Facts) { f.Runs[exports].Pages++ }},
@@ -314,6 +343,14 @@ func plantedLiveness() []planted {
 func openPage() *pageSpec {
 	p := settledPage("exports-bucket", "umbrella", deleted("exports/umbrella/1.csv"))
 	p.state, p.lines, p.waiting = job.Retrying, nil, true
+	return p
+}
+
+// abandonedPage was given up after it had deleted one of its two items.
+func abandonedPage() *pageSpec {
+	p := settledPage("exports-bucket", "umbrella", line("exports/umbrella/1.csv", receipt.Delete, job.Deleted, job.Inferred),
+		line("exports/umbrella/2.csv", receipt.Delete, job.Failed, ""))
+	p.state, p.reason = job.Discarded, job.ReasonAttempts
 	return p
 }
 
@@ -402,6 +439,14 @@ func TestHonestCornersHold(t *testing.T) {
 		}},
 		{name: "a page that died before it was planned", before: func(w *world) {
 			p := &pageSpec{tenant: "umbrella", state: job.Dead, reason: job.ReasonUnknownPolicy, row: func(p *job.Page) { p.Candidates = 3 }}
+			w.runs[exports].pages = append(w.runs[exports].pages, p)
+		}},
+		{name: "a page that was given up with an open intent, F17", before: func(w *world) {
+			w.runs[exports].pages = append(w.runs[exports].pages, abandonedPage())
+		}},
+		{name: "a page that was given up before it was planned", before: func(w *world) {
+			p := &pageSpec{tenant: "umbrella", state: job.Discarded, reason: job.ReasonUnknownPolicy}
+			p.row = func(p *job.Page) { p.Candidates, p.Counts[job.Failed] = 3, 3 }
 			w.runs[exports].pages = append(w.runs[exports].pages, p)
 		}},
 		{name: "a hold placed and released before the plan", before: func(w *world) {

@@ -174,7 +174,8 @@ func (e *effect) authority() {
 	if e.page == nil {
 		return
 	}
-	if e.page.State == job.Dead && e.page.Death.Reason.Class() == job.Quarantined {
+	gaveUp := e.page.State == job.Dead || e.page.State == job.Discarded
+	if gaveUp && e.page.Death.Reason.Class() == job.Quarantined {
 		e.on("S7").fail("%s was deleted by a page that is quarantined: %s", e.who(), e.page.Death.Reason)
 	} else if e.run != nil && e.scopeOf(e.run) == nil {
 		e.on("S7").fail("%s was deleted under a policy version that is not on record", e.who())

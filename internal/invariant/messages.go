@@ -123,7 +123,7 @@ func (j *judge) post() post {
 func (j *judge) unsettled(a *Ack, m mail, post post) string {
 	p := m.page
 	switch {
-	case p.State.Terminal() && (p.Receipt != "" || p.Candidates == 0 || p.State == job.Discarded && p.Intent == (job.Intent{})):
+	case p.State.Terminal() && (p.Receipt != "" || p.Candidates == 0 || !settled(p)):
 		return ""
 	case p.State.Terminal():
 		return string(p.State) + " without a receipt"

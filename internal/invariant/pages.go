@@ -49,12 +49,27 @@ func (j *judge) judgeRow(r *job.Run, p *job.Page) {
 	if t := p.Totals(); (p.State.Terminal() || p.State == job.Dead) && t.Candidates != t.Counts.Sum() {
 		v.fail("%s: %d candidates have %d outcomes", about(p), t.Candidates, t.Counts.Sum())
 	}
-	if p.State == job.Completed && p.Counts.Sum()+p.Moved != p.Planned {
-		v.fail("%s: %d planned items, %d outcomes and %d moved", about(p), p.Planned, p.Counts.Sum(), p.Moved)
+	if n := owes(p); p.State.Terminal() && p.Counts.Sum()+p.Moved != n {
+		v.fail("%s: %s with %d items, %d outcomes and %d moved", about(p), p.State, n, p.Counts.Sum(), p.Moved)
 	}
-	if p.State == job.Completed && p.Candidates > 0 && p.Receipt == "" {
-		j.on("E6").fail("%s: completed without a receipt", about(p))
+	if settled(p) && p.Candidates > 0 && p.Receipt == "" {
+		j.on("E6").fail("%s: %s without a receipt", about(p), p.State)
 	}
+}
+
+// owes is how many items of an ended page must have an outcome or a page of their
+// own: those that were planned, and without a plan those that were given up.
+func owes(p *job.Page) int {
+	if p.State == job.Discarded && p.Planned == 0 {
+		return p.Candidates
+	}
+	return p.Planned
+}
+
+// settled reports whether a worker brought the page to its end. A page without an
+// intent did nothing, and may be discarded as it is.
+func settled(p *job.Page) bool {
+	return p.State == job.Completed || p.State == job.Discarded && p.Intent != (job.Intent{})
 }
 
 // pageOf is one page being judged.
@@ -223,7 +238,7 @@ func (p pageOf) answers(doc, plan *receipt.Document) {
 		v.fail("%s: the row counts %d outcomes and %d bytes, its receipt %d and %d", about(p.row),
 			p.row.Counts.Sum(), p.row.Bytes, t.Counts.Sum(), t.Bytes)
 	}
-	if p.row.State == job.Completed && (p.row.Planned != len(doc.Lines) || p.row.Moved != doc.Count(receipt.Moved)) {
+	if settled(p.row) && (p.row.Planned != len(doc.Lines) || p.row.Moved != doc.Count(receipt.Moved)) {
 		v.fail("%s: the row says %d planned and %d moved, its receipt %d and %d", about(p.row),
 			p.row.Planned, p.row.Moved, len(doc.Lines), doc.Count(receipt.Moved))
 	}

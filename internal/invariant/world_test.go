@@ -45,7 +45,7 @@ type runSpec struct {
 type pageSpec struct {
 	tenant string
 	state  job.PageState
-	reason job.Reason // of a dead page
+	reason job.Reason // of a page that is dead, or was discarded since
 	plans  [][]receipt.Line
 	epochs []int64 // of the plans
 	lines  []receipt.Line
@@ -279,7 +279,7 @@ func buildPage(t testing.TB, f *Facts, s *runSpec, r job.Run, p *pageSpec) job.P
 		totals := doc.Totals()
 		row.Counts, row.Bytes, row.Moved = totals.Counts, totals.Bytes, doc.Count(receipt.Moved)
 	}
-	if p.state == job.Dead {
+	if p.reason != "" {
 		row.Death = job.Death{Reason: p.reason, At: deletedAt, LetterAt: deletedAt}
 	}
 	if p.row != nil {

@@ -17,7 +17,10 @@ const planTries = 4
 
 // work takes a claimed page to its end, or gives it back.
 func (w *Worker) work(ctx context.Context, x *delivery) next {
-	if x.page.Intent != (job.Intent{}) {
+	switch {
+	case x.page.Abandoned:
+		return w.abandon(ctx, x)
+	case x.page.Intent != (job.Intent{}):
 		return w.resume(ctx, x)
 	}
 	for range planTries {

@@ -18,10 +18,11 @@ func (w *Worker) resume(ctx context.Context, x *delivery) next {
 	if err != nil {
 		return w.giveBack(ctx, x, err)
 	}
-	answered, err := w.progress(ctx, x)
+	earlier, err := w.earlier(ctx, x)
 	if err != nil {
 		return w.giveBack(ctx, x, err)
 	}
+	known := answered(earlier)
 	for range planTries {
 		epoch, set, err := w.vetoes(ctx, x)
 		if err != nil {
@@ -31,9 +32,9 @@ func (w *Worker) resume(ctx context.Context, x *delivery) next {
 		if err != nil {
 			return w.fail(ctx, x, err)
 		}
-		plan := w.narrow(x, old, epoch, set, found, answered)
+		plan := w.narrow(x, old, epoch, set, found, known)
 		s := newSheet(plan, true)
-		w.settleByLook(s, found, answered)
+		w.settleByLook(s, found, known)
 		if n, bad := w.unsafe(ctx, x, s, set); bad {
 			return n
 		}
@@ -59,13 +60,13 @@ func (w *Worker) resume(ctx context.Context, x *delivery) next {
 // that a hold placed since the intent covers, released or not, becomes a veto
 // that keeps the quiet time of the moment; one that is another object now is
 // left. An item that an earlier claim has an answer for stays as it was decided.
-func (w *Worker) narrow(x *delivery, old receipt.Document, epoch int64, set hold.Set, found map[job.Ref]job.Item, answered map[job.Ref]receipt.Line) receipt.Document {
+func (w *Worker) narrow(x *delivery, old receipt.Document, epoch int64, set hold.Set, found map[job.Ref]job.Item, known map[job.Ref]receipt.Line) receipt.Document {
 	plan := receipt.Document{Header: w.header(x, epoch), Lines: make([]receipt.Line, len(old.Lines))}
 	plan.Header.Narrows = x.page.Intent.Plan
 	copy(plan.Lines, old.Lines)
 	for i := range plan.Lines {
 		l := &plan.Lines[i]
-		if _, done := answered[l.Ref()]; done || l.Decision != receipt.Delete {
+		if _, done := known[l.Ref()]; done || l.Decision != receipt.Delete {
 			continue
 		}
 		current, there := found[l.Ref()]
@@ -81,20 +82,24 @@ func (w *Worker) narrow(x *delivery, old receipt.Document, epoch int64, set hold
 // quiet is when nothing of the page's earlier intents can land any more; for an
 // intent whose claim is unknown, as late as any could be.
 func (w *Worker) quiet(x *delivery) time.Time {
-	if x.page.QuietAt.IsZero() {
+	switch {
+	case !x.page.QuietAt.IsZero():
+		return x.page.QuietAt
+	case x.page.Abandoned: // no claim has intended anything since
+		return x.page.RestartedAt.Add(w.Settings.FunctionTimeout + w.Settings.RequestLifetime)
+	default:
 		return w.Clock.Now().Add(w.Settings.RequestLifetime)
 	}
-	return x.page.QuietAt
 }
 
 // settleByLook settles what a look is enough for, and marks the rest as targets.
-func (w *Worker) settleByLook(s *sheet, found map[job.Ref]job.Item, answered map[job.Ref]receipt.Line) {
+func (w *Worker) settleByLook(s *sheet, found map[job.Ref]job.Item, known map[job.Ref]receipt.Line) {
 	now := w.Clock.Now()
 	for i := range s.lines {
 		l := &s.lines[i]
-		if known, ok := answered[l.Ref()]; ok && l.Outcome == job.NoOutcome {
-			l.Reason = known.Reason
-			l.settle(known.Outcome, known.Proof)
+		if said, ok := known[l.Ref()]; ok && l.Outcome == job.NoOutcome {
+			l.Reason = said.Reason
+			l.settle(said.Outcome, said.Proof)
 		}
 		current, there := found[l.Ref()]
 		switch {
@@ -133,23 +138,25 @@ func (w *Worker) look(ctx context.Context, x *delivery, plan receipt.Document) (
 	return found, err
 }
 
-// progress returns the deletions that an earlier claim had answers for, from the
-// receipt that the page's row names (F10). What it could not settle is tried again.
-func (w *Worker) progress(ctx context.Context, x *delivery) (map[job.Ref]receipt.Line, error) {
+// earlier returns what the receipt that the page's row names says about each item.
+func (w *Worker) earlier(ctx context.Context, x *delivery) ([]receipt.Line, error) {
 	if x.page.Receipt == "" {
 		return nil, nil
 	}
 	doc, err := w.document(ctx, x, receipt.Receipt, x.page.Receipt)
-	if err != nil {
-		return nil, err
-	}
-	answered := map[job.Ref]receipt.Line{}
-	for _, l := range doc.Lines {
+	return doc.Lines, err
+}
+
+// answered returns the lines that an earlier claim had answers for (F10). What it
+// could not settle is tried again.
+func answered(earlier []receipt.Line) map[job.Ref]receipt.Line {
+	known := make(map[job.Ref]receipt.Line, len(earlier))
+	for _, l := range earlier {
 		if l.Outcome != job.NoOutcome && l.Outcome != job.Refused && l.Outcome != job.Failed {
-			answered[l.Ref()] = l
+			known[l.Ref()] = l
 		}
 	}
-	return answered, nil
+	return known
 }
 
 // document reads evidence back and verifies it against its name.

@@ -62,6 +62,7 @@ const (
 	reasonLocked     = "object_lock"
 	reasonDenied     = "denied"
 	reasonUnanswered = "unanswered"
+	reasonAbandoned  = "abandoned"
 )
 
 // settle gives a line its outcome, once.

@@ -17,6 +17,9 @@
 // an item. What an earlier request may still reach is settled by looking, and a
 // vetoed item only once nothing of the earlier intent can land any more.
 //
+// A page that an operator gave up with an open intent is settled by looking alone:
+// what is gone was deleted, what still stands stays, and the page is discarded.
+//
 // # Delivery
 //
 // A message is acknowledged in three states of its page: terminal with the

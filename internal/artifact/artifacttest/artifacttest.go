@@ -177,12 +177,21 @@ func (s suite) delete(bucket string, items ...job.Item) (answers []job.Answer) {
 	return answers
 }
 
+// standing asks what remains of the items, after a look has said the same and
+// changed nothing.
 func (s suite) standing(bucket string, items ...job.Item) []job.Standing {
 	s.Helper()
+	before := s.list(job.Query{Bucket: bucket, Versions: true})
+	looked, err := s.Store.Look(context.Background(), bucket, items)
+	if err != nil {
+		s.Fatalf("look: %v", err)
+	}
+	same(s, "versions after a look", s.list(job.Query{Bucket: bucket, Versions: true}), before...)
 	got, err := s.Store.Standing(context.Background(), bucket, items)
 	if err != nil {
 		s.Fatalf("standing: %v", err)
 	}
+	same(s, "a look", looked, got...)
 	return got
 }
 

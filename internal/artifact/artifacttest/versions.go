@@ -80,6 +80,11 @@ func versionCases() []testCase {
 			s.delete(bucket, item)
 			same(s, "standing", s.standing(bucket, item), job.Erased)
 		}},
+		{"Standing/of a current object tells whether versions are kept", nil, func(s suite) {
+			for bucket, want := range map[string]job.Standing{s.plain("a"): job.Erased, s.versioned("a"): job.Replaced} {
+				same(s, bucket, s.standing(bucket, s.item(bucket, "a")), want)
+			}
+		}},
 	}
 }
 
