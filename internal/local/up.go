@@ -83,9 +83,15 @@ func troubles() []trouble {
 }
 
 // killWorkers ends the enforcing worker's processes by SIGKILL.
-func (c *Cloud) killWorkers() {
+func (c *Cloud) killWorkers() { c.signalWorkers(syscall.SIGKILL) }
+
+// freezeWorkers stops them in the middle of what they do, until Lambda's own timeout
+// ends them.
+func (c *Cloud) freezeWorkers() { c.signalWorkers(syscall.SIGSTOP) }
+
+func (c *Cloud) signalWorkers(signal syscall.Signal) {
 	for _, pid := range c.lambda.Processes(c.Region, "worker") {
-		_ = syscall.Kill(pid, syscall.SIGKILL) // one that is gone already is as dead
+		_ = syscall.Kill(pid, signal) // one that is gone already is as dead
 	}
 }
 
