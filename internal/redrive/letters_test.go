@@ -37,8 +37,8 @@ func (r *region) strange() map[string]redrive.Standing {
 	}
 	for _, reason := range job.Reasons() { // a live page's own command, refused as a message
 		switch reason {
-		case job.ReasonMalformed, job.ReasonUnsupportedSchema, job.ReasonUnknownRun, job.ReasonUnknownPage, job.ReasonWrongRegion,
-			job.ReasonWrongQueue, job.ReasonHashMismatch, job.ReasonNewerSchema:
+		case job.ReasonUnknownPolicy, job.ReasonOutsidePolicy, job.ReasonForbidden, job.ReasonAttempts, job.ReasonAge: // a page's death
+		default:
 			write(redrive.Quarantined, job.Letter{Body: command.Encode(), Reason: reason, RunID: run.ID, PageID: alive.ID, Region: regionName})
 		}
 	}
@@ -240,6 +240,16 @@ func TestSweepKeepsWhatItCanNotRead(t *testing.T) {
 	if got, err := r.Queue.Letters(t.Context(), 10); err != nil || len(got) != 1 {
 		t.Errorf("%d letters: %v", len(got), err)
 	}
+	// A row that never reads is nobody's reason to wait.
+	r.Clock.Advance(r.Settings.Visibility()) // what was just received shows again
+	third := r.planned(redrive.PlanRequest{})
+	lasting := r.another(func(c *redrive.Config) { c.Pages = unreadable{r.Ledger, dead[0].ID, failure.Bug} })
+	r.letter(r.runOf(dead[0]), dead[0])
+	if did, err = ask[redrive.Applied](r, lasting, apply(third.Token)); err != nil || did.Moved != 1 || did.Swept != 1 || !did.Done {
+		t.Errorf("%+v, %v", did, err)
+	}
+	r.dead("uploads", 1)
+	r.wait()
 	// A queue that does not answer is no clean one.
 	plan = r.planned(redrive.PlanRequest{})
 	mute := r.another(func(c *redrive.Config) { c.Letters = mute{r.Queue} })
