@@ -283,3 +283,42 @@ type mute struct{ *queue.Memory }
 func (mute) Letters(context.Context, int) ([]job.DeadLetter, error) {
 	return nil, failure.New(failure.Network, "read dead letters", "injected")
 }
+
+// A letter whose attributes do not read, or are another body's, proves nothing: it
+// stays, although its body is the command of a page that is not dead any more.
+func TestDamagedLetterStays(t *testing.T) {
+	r := newRegion(t)
+	_, dead := r.dead("exports", 1)
+	r.wait()
+	hurt := r.another(func(c *redrive.Config) { c.Letters = damaged{r.Queue} })
+	plan, err := ask[redrive.Plan](r, hurt, redrive.PlanRequest{})
+	must(t, err)
+	did, err := ask[redrive.Applied](r, hurt, apply(plan.Token))
+	must(t, err)
+	if did.Moved != 1 || did.Swept != 0 || !did.Done || r.page(dead[0]).State != job.Redriven {
+		t.Errorf("%+v", did)
+	}
+	in, err := ask[redrive.Inspection](r, hurt, redrive.InspectRequest{Op: redrive.OpInspect})
+	must(t, err)
+	if len(in.Letters) != 1 || in.Letters[0].Standing != redrive.Damaged || !strings.Contains(in.Letters[0].Text, "by its message id") {
+		t.Errorf("%+v", in)
+	}
+}
+
+// damaged is a queue whose every letter has lost an attribute on its way.
+type damaged struct{ *queue.Memory }
+
+func (d damaged) Peek(ctx context.Context, limit int) ([]job.DeadLetter, error) {
+	return spoil(d.Memory.Peek(ctx, limit))
+}
+
+func (d damaged) Letters(ctx context.Context, limit int) ([]job.DeadLetter, error) {
+	return spoil(d.Memory.Letters(ctx, limit))
+}
+
+func spoil(all []job.DeadLetter, err error) ([]job.DeadLetter, error) {
+	for i := range all {
+		all[i].Damaged = true
+	}
+	return all, err
+}
