@@ -217,7 +217,8 @@ func (r *region) load(env contract.Environment, need func(*contract.Environment)
 	}
 	p, err := wiring.Load(r.t.Context(), need)
 	must(r.t, err)
-	p.Audit = audit.NewLines(&r.log)
+	lines := audit.NewLines(&r.log)
+	p.Audit, p.Gauges = lines, lines
 	return p
 }
 
@@ -262,7 +263,7 @@ func (r *region) functions(policies fs.FS) {
 	must(r.t, err)
 	redrive, err := redrivehandler.New(r.load(r.only(redrivehandler.Needs), redrivehandler.Needs))
 	must(r.t, err)
-	reconcile, err := reconcilehandler.New(r.load(r.only(reconcilehandler.Needs), reconcilehandler.Needs))
+	reconcile, err := reconcilehandler.New(r.load(r.only(reconcilehandler.Needs), reconcilehandler.Needs), policies)
 	must(r.t, err)
 	r.enqueue, r.worker = lambdago.NewHandler(enqueue), lambdago.NewHandler(worker)
 	r.redrive, r.reconcile = lambdago.NewHandler(redrive), lambdago.NewHandler(reconcile)
