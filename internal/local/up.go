@@ -48,7 +48,7 @@ func nightObjects() []batch {
 	return all
 }
 
-const slowTenants = 120
+const slowTenants = 240
 
 // trouble is something that goes wrong for as long as a file of its name is in the
 // folder of troubles: make it and it happens, remove it and it is gone.
@@ -76,8 +76,8 @@ func troubles() []trouble {
 				return &wire.Error{Status: 403, Code: "AccessDenied", Message: "Access Denied"}
 			}}
 		}},
-		{"slow-store", "every delete in edtech-uploads takes a second longer", deletes("edtech-uploads"), func(*Cloud) wire.Fate {
-			return wire.Fate{Delay: time.Second}
+		{"slow-store", "every delete in edtech-uploads takes a quarter of a second longer", deletes("edtech-uploads"), func(*Cloud) wire.Fate {
+			return wire.Fate{Delay: 250 * time.Millisecond}
 		}},
 	}
 }
