@@ -25,6 +25,7 @@ import (
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	enqueuehandler "github.com/expunge-aws/expunge/functions/enqueue/handler"
+	holdhandler "github.com/expunge-aws/expunge/functions/hold/handler"
 	reconcilehandler "github.com/expunge-aws/expunge/functions/reconcile/handler"
 	workerhandler "github.com/expunge-aws/expunge/functions/worker/handler"
 	"github.com/expunge-aws/expunge/internal/audit"
@@ -50,7 +51,7 @@ const (
 	enqueueName  = "expunge-enqueue"
 )
 
-// region is a deployed region in one process: the three handlers that the mains
+// region is a deployed region in one process: the handlers that the mains
 // start, each with the variables that the stack gives it and no others, on the
 // real adapters, over loopback HTTP to an embedded AWS on the machine's clock.
 type region struct {
@@ -58,7 +59,7 @@ type region struct {
 	*cloud
 	env contract.Environment // of the whole region
 
-	enqueue, worker, reconcile lambdago.Handler
+	enqueue, worker, reconcile, hold lambdago.Handler
 	// ledger and clients look at what happened; they are no function's.
 	ledger *ledger.Table
 	s3c    *awss3.Client
@@ -238,7 +239,10 @@ func (r *region) functions(policies fs.FS) {
 	must(r.t, err)
 	reconcile, err := reconcilehandler.New(r.load(r.only(reconcilehandler.Needs), reconcilehandler.Needs))
 	must(r.t, err)
+	hold, err := holdhandler.New(r.load(r.only(holdhandler.Needs), holdhandler.Needs))
+	must(r.t, err)
 	r.enqueue, r.worker, r.reconcile = lambdago.NewHandler(enqueue), lambdago.NewHandler(worker), lambdago.NewHandler(reconcile)
+	r.hold = lambdago.NewHandler(hold)
 }
 
 // invoke gives the handler a payload and the time that a function has.
