@@ -25,6 +25,7 @@ import (
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	enqueuehandler "github.com/expunge-aws/expunge/functions/enqueue/handler"
+	holdhandler "github.com/expunge-aws/expunge/functions/hold/handler"
 	reconcilehandler "github.com/expunge-aws/expunge/functions/reconcile/handler"
 	redrivehandler "github.com/expunge-aws/expunge/functions/redrive/handler"
 	workerhandler "github.com/expunge-aws/expunge/functions/worker/handler"
@@ -61,7 +62,7 @@ type region struct {
 	*cloud
 	env contract.Environment // of the whole region
 
-	enqueue, worker, redrive, reconcile lambdago.Handler
+	enqueue, worker, redrive, reconcile, hold lambdago.Handler
 	// ledger and clients look at what happened; they are no function's.
 	ledger *ledger.Table
 	s3c    *awss3.Client
@@ -267,6 +268,9 @@ func (r *region) functions(policies fs.FS) {
 	must(r.t, err)
 	r.enqueue, r.worker = lambdago.NewHandler(enqueue), lambdago.NewHandler(worker)
 	r.redrive, r.reconcile = lambdago.NewHandler(redrive), lambdago.NewHandler(reconcile)
+	hold, err := holdhandler.New(r.load(r.only(holdhandler.Needs), holdhandler.Needs))
+	must(r.t, err)
+	r.hold = lambdago.NewHandler(hold)
 }
 
 // invoke gives the handler a payload and the time that a function has.
