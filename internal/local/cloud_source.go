@@ -132,19 +132,35 @@ func (f *faults) add(hook func(wire.Call) (wire.Fate, bool)) {
 	f.hooks = append(f.hooks, hook)
 }
 
+// of joins the fates of every hook that the call hits: of one kind the last counts.
 func (f *faults) of(c wire.Call) wire.Fate {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var all wire.Fate
 	for _, hook := range f.hooks {
 		if fate, hit := hook(c); hit {
-			if fate.Entries != nil {
-				all.Entries = fate.Entries
-			}
-			if fate.Then != nil {
-				all.Then = fate.Then
-			}
+			all = joined(all, fate)
 		}
 	}
 	return all
+}
+
+// joined is both fates at once.
+func joined(a, b wire.Fate) wire.Fate {
+	if b.Error != nil {
+		a.Error = b.Error
+	}
+	if b.Then != nil {
+		a.Then = b.Then
+	}
+	if b.Entries != nil {
+		a.Entries = b.Entries
+	}
+	if b.EntriesAfter != nil {
+		a.EntriesAfter = b.EntriesAfter
+	}
+	a.Delay = max(a.Delay, b.Delay)
+	a.Truncate = max(a.Truncate, b.Truncate)
+	a.Repeat, a.Lost = a.Repeat || b.Repeat, a.Lost || b.Lost
+	return a
 }

@@ -17,8 +17,8 @@ import (
 
 var noon = time.Date(2026, 3, 9, 12, 0, 0, 0, time.UTC)
 
-// real is a small world and the copies that lie over it.
-type real struct {
+// tray is a small world and the copies that lie over it.
+type tray struct {
 	t      *testing.T
 	ledger *ledger.Memory
 	store  *artifact.Memory
@@ -26,9 +26,9 @@ type real struct {
 	*copies
 }
 
-func newReal(t *testing.T, versioned bool) *real {
+func newTray(t *testing.T, versioned bool) *tray {
 	t.Helper()
-	r := &real{t: t, ledger: ledger.NewMemory(), store: artifact.NewMemory(func() time.Time { return noon })}
+	r := &tray{t: t, ledger: ledger.NewMemory(), store: artifact.NewMemory(func() time.Time { return noon })}
 	run := job.Run{ID: job.ScheduledRunID("eu-west-1", "exports", noon), Region: "eu-west-1", State: job.Scanning, Mode: job.Enforce}
 	_, _, err := r.ledger.OpenRun(t.Context(), run)
 	r.must(err)
@@ -46,14 +46,14 @@ func newReal(t *testing.T, versioned bool) *real {
 	return r
 }
 
-func (r *real) must(err error) {
+func (r *tray) must(err error) {
 	r.t.Helper()
 	if err != nil {
 		r.t.Fatal(err)
 	}
 }
 
-func (r *real) put(key, etag string) job.Item {
+func (r *tray) put(key, etag string) job.Item {
 	r.t.Helper()
 	item, err := r.store.Put("bucket", job.Item{Key: key, ETag: etag, Size: 1, Modified: noon})
 	r.must(err)
@@ -61,7 +61,7 @@ func (r *real) put(key, etag string) job.Item {
 }
 
 // names lists the copies, with their ETags.
-func (r *real) names(versions bool) (all []string) {
+func (r *tray) names(versions bool) (all []string) {
 	r.t.Helper()
 	listing, err := r.List(r.t.Context(), job.Query{Bucket: "bucket", Versions: versions})
 	r.must(err)
@@ -71,7 +71,7 @@ func (r *real) names(versions bool) (all []string) {
 	return all
 }
 
-func (r *real) remove(items ...job.Item) []job.Answer {
+func (r *tray) remove(items ...job.Item) []job.Answer {
 	r.t.Helper()
 	answers, err := r.Delete(r.t.Context(), job.Deletion{Bucket: "bucket", Items: items})
 	r.must(err)
@@ -82,7 +82,7 @@ func (r *real) remove(items ...job.Item) []job.Answer {
 // another object.
 func TestCopies_WhatIsDeletedIsGoneFromThemOnly(t *testing.T) {
 	for _, versioned := range []bool{false, true} {
-		r := newReal(t, versioned)
+		r := newTray(t, versioned)
 		gone, left := job.Gone, job.Erased
 		if versioned {
 			gone, left = job.Marked, job.UnderMarker
@@ -114,7 +114,7 @@ func TestCopies_WhatIsDeletedIsGoneFromThemOnly(t *testing.T) {
 }
 
 func TestCopies_AVersionGoesByItsId(t *testing.T) {
-	r := newReal(t, true)
+	r := newTray(t, true)
 	old := r.put("a", "two")
 	r.put("a", "three")
 	absent := old
@@ -130,7 +130,7 @@ func TestCopies_AVersionGoesByItsId(t *testing.T) {
 
 // TestCopies_ALookIsTakenOverSeveralAnswers of a listing.
 func TestCopies_ALookIsTakenOverSeveralAnswers(t *testing.T) {
-	r := newReal(t, false)
+	r := newTray(t, false)
 	r.store.PageSize = 1
 	_ = r.names(false)
 	b, c := job.Item{Key: "b", ETag: "e", Size: 1, Modified: noon}, job.Item{Key: "c", ETag: "e", Size: 1, Modified: noon}
@@ -142,7 +142,7 @@ func TestCopies_ALookIsTakenOverSeveralAnswers(t *testing.T) {
 // TestCopies_AreWrittenAsTheLedgerIs: on the row that was read and no other, under
 // the epoch of the plan, and with children that nobody has.
 func TestCopies_AreWrittenAsTheLedgerIs(t *testing.T) {
-	r := newReal(t, false)
+	r := newTray(t, false)
 	claimed, err := r.page.Claim("o", noon, noon.Add(time.Minute), noon)
 	r.must(err)
 	refused := func(what string, err error) {
@@ -184,7 +184,7 @@ func TestCopies_AreWrittenAsTheLedgerIs(t *testing.T) {
 
 // TestCopies_TimeIsTheirOwn: a worker that waits lets it pass.
 func TestCopies_TimeIsTheirOwn(t *testing.T) {
-	r := newReal(t, false)
+	r := newTray(t, false)
 	r.must(r.Sleep(t.Context(), time.Minute))
 	r.must(r.Sleep(t.Context(), -time.Hour))
 	if got := r.Now(); !got.Equal(noon.Add(time.Minute)) {

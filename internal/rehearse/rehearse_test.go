@@ -141,12 +141,12 @@ func TestR94_NothingRealCanBeWritten(t *testing.T) {
 	for i := range config.NumField() {
 		f := config.Field(i)
 		var methods []string
-		switch f.Type.Kind() {
-		case reflect.Interface:
+		if f.Type.Kind() == reflect.Interface {
 			for m := range f.Type.NumMethod() {
 				methods = append(methods, f.Type.Method(m).Name)
 			}
-		case reflect.Func, reflect.Pointer, reflect.Chan, reflect.Map:
+		}
+		if slices.Contains([]reflect.Kind{reflect.Func, reflect.Pointer, reflect.Chan, reflect.Map}, f.Type.Kind()) {
 			t.Errorf("%s is a %s, and may lead anywhere", f.Name, f.Type.Kind())
 		}
 		if !slices.Equal(methods, reads[f.Name]) {

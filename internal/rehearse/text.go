@@ -36,7 +36,13 @@ func (c *copies) why(before job.Page, at time.Time, end audit.Event) string {
 		return "a brake covers it"
 	case audit.Retried:
 		return strings.TrimSuffix("the attempt fails: "+string(end.FailureClass)+" in "+end.Operation, " in ")
+	default:
+		return c.silent(before, at)
 	}
+}
+
+// silent explains a delivery of which no event tells: the page is at its end, or waits.
+func (c *copies) silent(before job.Page, at time.Time) string {
 	switch {
 	case before.State.Terminal():
 		return "it is " + string(before.State) + " already"

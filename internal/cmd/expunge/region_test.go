@@ -186,6 +186,7 @@ func (r *region) stores() {
 // functions makes the handlers as the mains do, and registers those that the tool
 // asks.
 func (r *region) functions() {
+	log := &audit.Log{}
 	r.parts = wiring.Parts{
 		Environment: contract.Environment{
 			Table: r.outputs.Table, PagesQueue: r.outputs.PagesQueue, ReportQueue: r.outputs.ReportQueue, LettersQueue: r.outputs.LettersQueue,
@@ -193,14 +194,15 @@ func (r *region) functions() {
 			CodeVersion: "test",
 		},
 		Settings: contract.Production(), Region: regionName, SDK: r.sdk, Ledger: r.ledger, Queue: r.queue,
-		Store: artifact.NewS3(r.sdk, artifact.S3Options{}), Evidence: r.evidence, Audit: &audit.Log{}, Clock: wiring.Wall{},
+		Store: artifact.NewS3(r.sdk, artifact.S3Options{}), Evidence: r.evidence, Audit: log, Gauges: log, Clock: wiring.Wall{},
 	}
 	var err error
-	r.enqueue, err = enqueuehandler.New(r.parts, fstest.MapFS{"exports.yaml": {Data: []byte(exportsPolicy)}})
+	deployed := fstest.MapFS{"exports.yaml": {Data: []byte(exportsPolicy)}}
+	r.enqueue, err = enqueuehandler.New(r.parts, deployed)
 	must(r.t, err)
 	worker, err := workerhandler.New(r.parts)
 	must(r.t, err)
-	reconcile, err := reconcilehandler.New(r.parts)
+	reconcile, err := reconcilehandler.New(r.parts, deployed)
 	must(r.t, err)
 	r.worker, r.closer = lambdago.NewHandler(worker), lambdago.NewHandler(reconcile)
 	r.register(r.outputs.Enqueue, lambdago.NewHandler(r.enqueue))
