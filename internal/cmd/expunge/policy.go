@@ -78,8 +78,8 @@ func (d *desk) asOf(text string) (time.Time, error) {
 
 // The words for a version that the deployment names itself.
 const (
-	newestVersion   = "newest"
-	approvedVersion = "approved"
+	newestWord   = "newest"
+	approvedWord = "approved"
 )
 
 // deployedName is a policy of the deployment: its name, and perhaps which version.
@@ -111,9 +111,9 @@ func deployedPolicy(ctx context.Context, d *desk, name, version string) (sourced
 	}
 	var p policy.Policy
 	switch version {
-	case newestVersion:
+	case newestWord:
 		p, err = r.records.LatestPolicy(ctx, name)
-	case approvedVersion:
+	case approvedWord:
 		if approval == (policy.Approval{}) {
 			return sourced{}, errNoneApproved
 		}

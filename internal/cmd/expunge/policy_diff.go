@@ -92,8 +92,8 @@ func sideOf(p sourced) diffSide {
 func (c *policyDiff) sides(ctx context.Context, d *desk) (old, next sourced, err error) {
 	switch {
 	case c.New != "":
-		if old, err = d.source(ctx, c.Old, newestVersion); err == nil {
-			next, err = d.source(ctx, c.New, newestVersion)
+		if old, err = d.source(ctx, c.Old, newestWord); err == nil {
+			next, err = d.source(ctx, c.New, newestWord)
 		}
 		return old, next, err
 	case isFile(c.Old):
@@ -110,18 +110,18 @@ func (c *policyDiff) sides(ctx context.Context, d *desk) (old, next sourced, err
 	if old, err = d.approvedOr(ctx, parts[1], false); err != nil {
 		return old, next, err
 	}
-	next, err = deployedPolicy(ctx, d, parts[1], newestVersion)
+	next, err = deployedPolicy(ctx, d, parts[1], newestWord)
 	return old, next, err
 }
 
 // approvedOr returns the approved version of a policy, or where none is the newest, if
 // that will do.
 func (d *desk) approvedOr(ctx context.Context, name string, newest bool) (sourced, error) {
-	p, err := deployedPolicy(ctx, d, name, approvedVersion)
+	p, err := deployedPolicy(ctx, d, name, approvedWord)
 	if !errors.Is(err, errNoneApproved) {
 		return p, err
 	}
-	if p, err = deployedPolicy(ctx, d, name, newestVersion); err != nil || newest {
+	if p, err = deployedPolicy(ctx, d, name, newestWord); err != nil || newest {
 		return p, err
 	}
 	return p, wrong("no version of "+name+" was ever approved here, so there is nothing to compare the newest, version "+strconv.Itoa(p.Version)+", with: it only reports",

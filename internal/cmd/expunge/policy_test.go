@@ -187,25 +187,26 @@ func TestPolicyDiff(t *testing.T) {
 func TestPolicyDiffDeployed(t *testing.T) {
 	r := newRegion(t, at)
 	r.seedAges(at)
-	v2 := changed(t, exportsPolicy, "version: 1", "version: 2", "retention_days: 30", "retention_days: 14")
-	r.write("v1.yaml", exportsPolicy)
+	v1 := changed(t, exportsPolicy, "name: exports", "name: reports")
+	v2 := changed(t, v1, "version: 1", "version: 2", "retention_days: 30", "retention_days: 14")
+	r.write("v1.yaml", v1)
 	r.write("v2.yaml", v2)
 	r.write("v3.yaml", changed(t, v2, "version: 2", "version: 3", "retention_days: 14", "retention_days: 60"))
-	r.ends(exitWrong, "no policy exports was ever published here", "policy", "diff", "exports")
-	published := r.publish(exportsPolicy, v2)
-	r.ends(exitWrong, "no version of exports was ever approved here", "policy", "diff", "exports")
-	r.ends(exitWrong, "no version of exports was ever approved here", "policy", "diff", "exports@approved", "v2.yaml")
-	r.ends(exitWrong, "there is no version 7 of exports here; the newest is 2", "policy", "diff", "exports@7", "v2.yaml")
+	r.ends(exitWrong, "no policy reports was ever published here", "policy", "diff", "reports")
+	published := r.publish(v1, v2)
+	r.ends(exitWrong, "no version of reports was ever approved here", "policy", "diff", "reports")
+	r.ends(exitWrong, "no version of reports was ever approved here", "policy", "diff", "reports@approved", "v2.yaml")
+	r.ends(exitWrong, "there is no version 7 of reports here; the newest is 2", "policy", "diff", "reports@7", "v2.yaml")
 	r.ends(exitWrong, "no policy digests", "policy", "diff", "digests", "v2.yaml")
-	r.ends(exitUsage, "is neither a file", "policy", "diff", "Exports", "v2.yaml")
-	r.ends(exitUsage, "name the other side too", "policy", "diff", "exports@1")
-	if s := r.ok("policy", "diff", "v3.yaml"); !strings.Contains(s.out, "exports@2, newest in expunge-dev in eu-west-1") {
+	r.ends(exitUsage, "is neither a file", "policy", "diff", "Reports", "v2.yaml")
+	r.ends(exitUsage, "name the other side too", "policy", "diff", "reports@1")
+	if s := r.ok("policy", "diff", "v3.yaml"); !strings.Contains(s.out, "reports@2, newest in expunge-dev in eu-west-1") {
 		t.Error(s.out)
 	}
-	must(t, r.ledger.Approve(t.Context(), policy.Approval{Policy: "exports", Rev: 1, Version: 1, SHA256: published[0].SHA256(), By: "ana", Reason: "the reports are right", At: at}))
-	golden(t, "policy-diff-deployed", r.ok("policy", "diff", "exports").out)
+	must(t, r.ledger.Approve(t.Context(), policy.Approval{Policy: "reports", Rev: 1, Version: 1, SHA256: published[0].SHA256(), By: "ana", Reason: "the reports are right", At: at}))
+	golden(t, "policy-diff-deployed", r.ok("policy", "diff", "reports").out)
 	golden(t, "policy-diff-file", r.ok("policy", "diff", "v3.yaml").out)
-	if s := r.ok("policy", "diff", "exports@2", "exports@approved", "--no-list"); !strings.Contains(s.out, "exports@1 deletes from its next run on: it is the approved version.") {
+	if s := r.ok("policy", "diff", "reports@2", "reports@approved", "--no-list"); !strings.Contains(s.out, "reports@1 deletes from its next run on: it is the approved version.") {
 		t.Error(s.out)
 	}
 }
