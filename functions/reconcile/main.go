@@ -4,6 +4,7 @@ package main
 import (
 	"context"
 	"log"
+	"os"
 
 	"github.com/aws/aws-lambda-go/lambda"
 
@@ -16,7 +17,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	h, err := handler.New(p)
+	h, err := handler.New(p, os.DirFS(p.Policies))
 	if err != nil {
 		log.Fatal(err)
 	}

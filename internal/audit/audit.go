@@ -59,6 +59,8 @@ const (
 	// VersionNotApproved: a run only reports, because nobody has approved that its
 	// policy version deletes more than the approved one.
 	VersionNotApproved Name = "policy_version_not_approved"
+	// SealFailed: the manifest of a run could not be kept, so the run stays open.
+	SealFailed Name = "run_seal_failed"
 	// PolicyRefused: a policy version was published before with other content.
 	PolicyRefused Name = "policy_refused"
 	// BatchEntriesRefused: the queue took only a part of the messages.
@@ -107,6 +109,8 @@ type Event struct {
 	Count     int           `json:"count,omitzero"`
 	HoldID    string        `json:"hold_id,omitzero"`
 	RedriveID job.RedriveID `json:"redrive_id,omitzero"`
+	// Scheduled is the instant of the schedule that the event is about.
+	Scheduled time.Time `json:"scheduled,omitzero"`
 }
 
 // About fills in the run and the page of an event.

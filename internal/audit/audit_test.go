@@ -254,6 +254,7 @@ func TestEventHasNoFieldForAKeyOrAText(t *testing.T) {
 		"Count int count",
 		"HoldID string hold_id", // its form is checked: no text of an operator
 		"RedriveID job.RedriveID redrive_id",
+		"Scheduled time.Time scheduled",
 	}
 	var got []string
 	for f := range reflect.TypeFor[audit.Event]().Fields() {

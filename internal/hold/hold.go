@@ -1,10 +1,32 @@
-// Package hold answers whether a legal hold covers an item.
+// Package hold answers whether a legal hold covers an item, and what a hold that was just placed still reaches.
+//
+// # The rule
 //
 // A hold is a live veto: it can only turn a delete into a retain (ruling C8).
 // Every placement raises the tenant's hold epoch, and the hold keeps the epoch it
 // was placed at. That is how a later attempt sees a hold that was placed and
 // released since its intent: it vetoes all the same, because someone was told
 // HELD in between.
+//
+// # The step
+//
+// A Keeper places and releases holds. It writes the hold and raises the epoch in
+// one transaction, first, and only then reads the pages of the tenant, strongly
+// consistent (F12). Whoever decides to delete after that write decides under an
+// epoch that no longer stands, so every page whose row shows no intent is HELD.
+// A page with an intent is IN_FLIGHT until nothing of it can land any more, and
+// from then on it is settled by what its receipt says or by a look: HELD, or
+// TOO_LATE. Nothing is answered by what a page is expected to do.
+//
+// What is exactly promised: from the moment that HELD is answered, no delete by
+// Expunge takes effect on any version of what the hold covers, until the hold is
+// released; and what was decided before the hold was placed stays dead even then
+// (S4, S18). Ledger and store share no transaction, so a delete that was decided
+// before the hold may still land, and IN_FLIGHT says so. Only the store's own
+// Object Lock binds everybody else, too.
+//
+// The step lives beside its rule because both are about the same few words, and a
+// worker that imports the rule links nothing of the step that it does not use.
 package hold
 
 import (

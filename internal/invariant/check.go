@@ -20,6 +20,7 @@ func Check(f Facts) []Result {
 	j.judgeEffects()
 	j.judgeMessages()
 	j.judgeLiveness()
+	j.judgeSeals()
 	j.strays()
 	results := make([]Result, len(rules))
 	for i, r := range rules {

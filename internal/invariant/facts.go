@@ -101,7 +101,7 @@ var rules = []rule{
 	{"E3", "what is called deleted can not be read any more", "outcomes of deletion", "nothing is called deleted"},
 	{"E4", "every evidence document is whole and has the SHA-256 in its name", "documents", "there is no evidence"},
 	{"E5", "the totals of a run are the sum of its pages, and those the sum of their receipts' lines", "runs and pages", "there is no run"},
-	{"E6", "plans and receipts say what the ledger says, and every receipt names a plan that is there", "documents that count", "no document counts"},
+	{"E6", "plans, receipts and manifests say what the ledger says, and every receipt names a plan that is there", "documents that count", "no document counts"},
 	{"L1", "every page is settled, dead with its letter, waiting with its message, braked, or its run is not released", "pages", "there is no page"},
 	{"L2", "with nothing waiting, no scan is unfinished and no page of a released run is open", "runs and pages", "there is no run, or messages still wait"},
 }

@@ -57,6 +57,26 @@ func (m *Memory) RunsOf(_ context.Context, tenant string) ([]job.RunID, error) {
 	return runs, nil
 }
 
+// ReadRuns returns up to 100 runs in the order of their ids, by one consistent read.
+// It is failure.Absent when one of them is not there.
+func (m *Memory) ReadRuns(_ context.Context, ids []job.RunID) ([]job.Run, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	runs := make([]job.Run, len(ids))
+	for i, id := range ids {
+		r, ok := m.runs[id]
+		if !ok {
+			return nil, noRunAmong()
+		}
+		runs[i] = unshared(r)
+	}
+	return runs, nil
+}
+
+func noRunAmong() error {
+	return failure.New(failure.Absent, "read runs", "one of them is not there")
+}
+
 // PageAt returns the range that handles a key of the tenant, given relative to the
 // tenant's prefix, or failure.Absent. Split-off items have pages of their own besides.
 func (m *Memory) PageAt(_ context.Context, run job.RunID, tenant, key string) (job.Page, error) {

@@ -51,6 +51,32 @@ func (t *Table) RunsOf(ctx context.Context, tenant string) (runs []job.RunID, er
 	return runs, err
 }
 
+// ReadRuns returns up to 100 runs in the order of their ids, by one consistent read.
+// It is failure.Absent when one of them is not there.
+func (t *Table) ReadRuns(ctx context.Context, ids []job.RunID) ([]job.Run, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	keys := make([]item, len(ids))
+	for i, id := range ids {
+		keys[i] = keyed(runPK(id), rowRun, "")
+	}
+	rows, err := t.rows(ctx, "read runs", keys)
+	if err == nil && len(rows) != len(keys) {
+		err = noRunAmong()
+	}
+	if err != nil {
+		return nil, err
+	}
+	runs := make([]job.Run, len(rows))
+	for i, row := range rows {
+		if runs[i], err = readRun(row); err != nil {
+			return nil, err
+		}
+	}
+	return runs, nil
+}
+
 // swap writes a row with its revision and document, if the stored one is still what
 // it was computed from; revision 1 is computed from none.
 func (t *Table) swap(ctx context.Context, op string, row item, rev int64, doc any) error {

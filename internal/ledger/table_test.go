@@ -144,6 +144,7 @@ func calls(l *ledger.Table) map[string]func(context.Context) error {
 		"PolicyNames":  func(ctx context.Context) error { _, err := l.PolicyNames(ctx); return err },
 		"LatestPolicy": func(ctx context.Context) error { _, err := l.LatestPolicy(ctx, "exports"); return err },
 		"RunsOf":       func(ctx context.Context) error { _, err := l.RunsOf(ctx, "school-4"); return err },
+		"ReadRuns":     func(ctx context.Context) error { _, err := l.ReadRuns(ctx, []job.RunID{"r"}); return err },
 		"PageAt":       func(ctx context.Context) error { _, err := l.PageAt(ctx, "r", "school-4", "k"); return err },
 		"Approval":     func(ctx context.Context) error { _, err := l.Approval(ctx, "exports"); return err },
 		"Approve":      func(ctx context.Context) error { return l.Approve(ctx, policy.Approval{Policy: "exports", Rev: 1}) },

@@ -123,12 +123,17 @@ func processDrills() []drill {
 				all(job.Deleted, 200)(r, f)
 				r.want(r.events(audit.DuplicateObserved) >= 1, "the redelivery was not told apart from work")
 			}},
-		{id: "R119", name: "timeout-under-lease", text: "the function overruns while its lease is live", policies: one("slow"),
+		{
+			id: "R119", name: "timeout-under-lease", text: "the process freezes under a live lease until Lambda's timeout ends it", policies: one("slow"),
 			seed: []batch{expired("slow", "acme", 200), fresh("slow", "acme", 300)},
 			play: after(func(r *rehearsal) {
-				r.strike(1, by("worker", "ListObjectsV2"), wire.Fate{Delay: 2 * r.Settings.FunctionTimeout})
+				r.strike(1, by("worker", "ListObjectsV2"), wire.Fate{Then: r.freezeWorkers})
 			}, run("slow")),
-			check: all(job.Deleted, 200)},
+			check: func(r *rehearsal, f invariant.Facts) {
+				all(job.Deleted, 200)(r, f)
+				r.want(r.lambda.Metrics(r.Region, "worker").Timeouts == 1, "Lambda ended %d invocations by its timeout", r.lambda.Metrics(r.Region, "worker").Timeouts)
+			},
+		},
 		{id: "R120", name: "two-at-once", text: "every message comes twice, to two workers at once", policies: one("twice"),
 			seed: []batch{expired("twice", "acme", 200), expired("twice", "globex", 200), fresh("twice", "acme", 500)},
 			play: after(func(r *rehearsal) {

@@ -48,7 +48,7 @@ func nightObjects() []batch {
 	return all
 }
 
-const slowTenants = 120
+const slowTenants = 240
 
 // trouble is something that goes wrong for as long as a file of its name is in the
 // folder of troubles: make it and it happens, remove it and it is gone.
@@ -76,16 +76,22 @@ func troubles() []trouble {
 				return &wire.Error{Status: 403, Code: "AccessDenied", Message: "Access Denied"}
 			}}
 		}},
-		{"slow-store", "every delete in edtech-uploads takes a second longer", deletes("edtech-uploads"), func(*Cloud) wire.Fate {
-			return wire.Fate{Delay: time.Second}
+		{"slow-store", "every delete in edtech-uploads takes a quarter of a second longer", deletes("edtech-uploads"), func(*Cloud) wire.Fate {
+			return wire.Fate{Delay: 250 * time.Millisecond}
 		}},
 	}
 }
 
 // killWorkers ends the enforcing worker's processes by SIGKILL.
-func (c *Cloud) killWorkers() {
+func (c *Cloud) killWorkers() { c.signalWorkers(syscall.SIGKILL) }
+
+// freezeWorkers stops them in the middle of what they do, until Lambda's own timeout
+// ends them.
+func (c *Cloud) freezeWorkers() { c.signalWorkers(syscall.SIGSTOP) }
+
+func (c *Cloud) signalWorkers(signal syscall.Signal) {
 	for _, pid := range c.lambda.Processes(c.Region, "worker") {
-		_ = syscall.Kill(pid, syscall.SIGKILL) // one that is gone already is as dead
+		_ = syscall.Kill(pid, signal) // one that is gone already is as dead
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/expunge-aws/expunge/internal/contract"
 	"github.com/expunge-aws/expunge/internal/enqueue"
 	"github.com/expunge-aws/expunge/internal/evidence"
+	"github.com/expunge-aws/expunge/internal/failure"
 	"github.com/expunge-aws/expunge/internal/job"
 	"github.com/expunge-aws/expunge/internal/ledger"
 	"github.com/expunge-aws/expunge/internal/policy"
@@ -153,8 +154,9 @@ func (w *World) wire(o Options) error {
 		}
 	}
 	w.Reconciler, err = reconcile.New(reconcile.Config{
-		Index: w.Ledger, Rows: w.Ledger, Runs: w.Ledger, Scans: scans{w.Enqueuer}, Queue: w.Queue, Audit: sink,
-		Clock: w.Clock, Settings: o.Settings, Code: codeVersion,
+		Index: w.Ledger, Rows: w.Ledger, Runs: w.Ledger, Watches: w.Ledger, Plans: w.Ledger, Scans: scans{w.Enqueuer},
+		Redrives: noRedrives{}, Evidence: w.Evidence, Queue: w.Queue, Audit: sink, Gauges: w.Log, Clock: w.Clock,
+		Settings: o.Settings, Region: o.Region, Deployed: deployed, Code: codeVersion,
 	})
 	return err
 }
@@ -178,6 +180,19 @@ type scans struct{ *enqueue.Enqueuer }
 func (s scans) Resume(ctx context.Context, deadline time.Time, id job.RunID) error {
 	_, err := s.Enqueuer.Resume(ctx, deadline, id)
 	return err
+}
+
+// Start begins the run of a scheduled date.
+func (s scans) Start(ctx context.Context, deadline time.Time, policy string, scheduled time.Time) error {
+	_, err := s.Enqueuer.Start(ctx, deadline, enqueue.Input{Policy: policy, Scheduled: scheduled.UTC().Format(time.RFC3339Nano)})
+	return err
+}
+
+// noRedrives: nobody applies a plan in this world.
+type noRedrives struct{}
+
+func (noRedrives) Resume(_ context.Context, _ time.Time, id job.RedriveID) error {
+	return failure.New(failure.Forbidden, "go on with redrive "+string(id), "this world has no redrive")
 }
 
 func (w *World) owner() string {

@@ -4,31 +4,58 @@ import (
 	"context"
 
 	"github.com/expunge-aws/expunge/internal/audit"
+	"github.com/expunge-aws/expunge/internal/failure"
 	"github.com/expunge-aws/expunge/internal/job"
+	"github.com/expunge-aws/expunge/internal/receipt"
 )
 
 // closeBatch is how many pages are read at a time when a run is summed.
 const closeBatch = 500
 
+// closeAll closes what can be closed, and says how many runs do not add up. That is
+// remembered nowhere: each pass finds it out again. whole says that these are all
+// the open runs.
+func (p *pass) closeAll(ctx context.Context, open []job.Run, whole bool) {
+	mismatches := 0
+	for _, run := range open {
+		if run.State != job.Released || p.unended[run.ID] {
+			continue
+		}
+		if p.late() {
+			whole = false
+			break
+		}
+		s, err := p.sum(ctx, run.ID)
+		switch {
+		case err != nil:
+			p.note(err)
+			whole = false
+		case s.open:
+		case !s.agree():
+			// The run stays open, and the alarm on this event names it.
+			mismatches++
+			p.emit(audit.Event{Event: audit.TotalsMismatch, Count: s.recorded - s.run.Candidates}.About(s.run, job.Page{}))
+		default:
+			p.note(p.close(ctx, s))
+		}
+	}
+	p.measure(audit.TotalsMismatches, "", float64(mismatches), whole)
+}
+
 // close seals a run whose pages are all completed or discarded. A dead page keeps
-// it open: a redrive would change the totals. The rows are read strongly
-// consistent and in order, so a completed parent is never seen without its
-// split-off items (F16).
-func (p *pass) close(ctx context.Context, id job.RunID) error {
-	run, err := p.Runs.Run(ctx, id)
-	if err != nil || run.State != job.Released {
+// it open: a redrive would change the totals. The manifest is durable before the
+// run is closed.
+func (p *pass) close(ctx context.Context, s sums) error {
+	m := receipt.NewManifest(s.run, s.entries, p.Code)
+	seal, data, err := m.Encode()
+	if err == nil {
+		err = p.Evidence.Put(ctx, receipt.ManifestName(s.run.ID, seal.Manifest), data)
+	}
+	if err != nil {
+		p.emit(audit.Event{Event: audit.SealFailed, FailureClass: failure.Of(err), Operation: failure.Op(err)}.About(s.run, job.Page{}))
 		return err
 	}
-	sum, open, err := p.sum(ctx, run)
-	if err != nil || open {
-		return err
-	}
-	if !sum.agree(run) {
-		// The run stays open, and the alarm on this event names it.
-		p.emit(audit.Event{Event: audit.TotalsMismatch, Count: sum.recorded - run.Candidates}.About(run, job.Page{}))
-		return nil
-	}
-	closed, err := run.Close(p.now(), sum.totals, job.Seal{})
+	closed, err := s.run.Close(p.now(), m.Header.Totals, seal)
 	if err == nil {
 		err = p.Runs.SwapRun(ctx, closed)
 	}
@@ -36,13 +63,18 @@ func (p *pass) close(ctx context.Context, id job.RunID) error {
 		return ignoreConflict(err)
 	}
 	p.did.Closed++
-	p.emit(audit.Event{Event: audit.RunClosed, Count: sum.totals.Counts.Sum()}.About(closed, job.Page{}))
+	p.emit(audit.Event{Event: audit.RunClosed, Count: closed.Totals.Counts.Sum()}.About(closed, job.Page{}))
 	return nil
 }
 
-// sums is what the rows of a run add up to.
+// sums is what the rows of a run say.
 type sums struct {
-	totals                     job.Totals
+	run job.Run // as it was before its pages were read
+	// open: the run or one of its pages has not ended, or time did not suffice to say.
+	open bool
+	// entries are the pages in the ledger's order.
+	entries []receipt.ManifestPage
+
 	ranges, examined, recorded int
 	// moved is how many items the parents gave away, items how many pages came of it.
 	moved, items int
@@ -52,13 +84,13 @@ type sums struct {
 
 // agree reports whether the rows say what the scan recorded, and every planned
 // item has its one outcome (E5).
-func (s sums) agree(run job.Run) bool {
-	return s.examined == run.Examined-run.Unmatched && s.ranges == run.Pages && s.recorded == run.Candidates &&
+func (s *sums) agree() bool {
+	return s.examined == s.run.Examined-s.run.Unmatched && s.ranges == s.run.Pages && s.recorded == s.run.Candidates &&
 		s.moved == s.items && !s.unsettled
 }
 
 func (s *sums) add(page job.Page) {
-	s.totals = s.totals.Plus(page.Totals())
+	s.entries = append(s.entries, receipt.NewManifestPage(page))
 	s.moved += page.Moved
 	s.unsettled = s.unsettled || page.State == job.Completed && page.Counts.Sum()+page.Moved != page.Planned
 	if page.Kind == job.ItemPage {
@@ -70,34 +102,38 @@ func (s *sums) add(page job.Page) {
 	s.recorded += page.Candidates
 }
 
-// sum reads every page of the run and reports whether one is still open or dead,
-// or time did not suffice to say.
-func (p *pass) sum(ctx context.Context, run job.Run) (s sums, open bool, err error) {
-	tenants, err := p.Rows.Tenants(ctx, run.ID)
+// sum reads the run, and then every page of it, strongly consistent and in order, so
+// that a completed parent is never seen without its split-off items (F16). It stops
+// at the first page that has not ended.
+func (p *pass) sum(ctx context.Context, id job.RunID) (s sums, err error) {
+	s.run, err = p.Runs.Run(ctx, id)
+	if s.open = s.run.State != job.Released; s.open || err != nil {
+		return s, err
+	}
+	tenants, err := p.Rows.Tenants(ctx, id)
 	if err != nil {
-		return s, false, err
+		return s, err
 	}
 	for _, tenant := range tenants {
-		var last *job.Page
-		for {
-			if p.late() {
-				return s, true, nil
+		for last := (*job.Page)(nil); ; {
+			if s.open = p.late(); s.open {
+				return s, nil
 			}
-			pages, err := p.Rows.Pages(ctx, run.ID, tenant, last, closeBatch)
+			pages, err := p.Rows.Pages(ctx, id, tenant, last, closeBatch)
 			if err != nil {
-				return s, false, err
+				return s, err
 			}
 			if len(pages) == 0 {
 				break
 			}
 			for _, page := range pages {
-				if !page.State.Terminal() {
-					return s, true, nil
+				if s.open = !page.State.Terminal(); s.open {
+					return s, nil
 				}
 				s.add(page)
 			}
 			last = &pages[len(pages)-1]
 		}
 	}
-	return s, false, nil
+	return s, nil
 }

@@ -7,12 +7,14 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/expunge-aws/expunge/internal/audit"
 	"github.com/expunge-aws/expunge/internal/contract"
+	kept "github.com/expunge-aws/expunge/internal/evidence"
 	"github.com/expunge-aws/expunge/internal/failure"
 	"github.com/expunge-aws/expunge/internal/job"
 	"github.com/expunge-aws/expunge/internal/ledger"
@@ -40,9 +42,27 @@ func (c *testClock) advance(d time.Duration) {
 
 // scanner stands in for enqueue.
 type scanner struct {
+	hook    failure.Hook // knows "start"
 	resumed []job.RunID
 	errs    map[job.RunID]error
 	during  func()
+	begin   func(policy string, scheduled time.Time) error
+
+	mu      sync.Mutex
+	started []string // policy and instant
+}
+
+// Start begins the run of a date, once.
+func (s *scanner) Start(_ context.Context, _ time.Time, policy string, scheduled time.Time) error {
+	return s.hook.Do("start", func() error {
+		s.mu.Lock()
+		s.started = append(s.started, policy+" "+scheduled.Format(time.RFC3339))
+		s.mu.Unlock()
+		if s.begin == nil {
+			return nil
+		}
+		return s.begin(policy, scheduled)
+	})
 }
 
 func (s *scanner) Resume(_ context.Context, _ time.Time, id job.RunID) error {
@@ -53,25 +73,52 @@ func (s *scanner) Resume(_ context.Context, _ time.Time, id job.RunID) error {
 	return s.errs[id]
 }
 
-// region is one region's ledger and queue in memory, with one reconciler.
+// mover stands in for redrive.
+type mover struct {
+	hook failure.Hook // knows "continue"
+	move func(job.RedriveID) error
+
+	mu      sync.Mutex
+	resumed []job.RedriveID
+}
+
+func (m *mover) Resume(_ context.Context, _ time.Time, id job.RedriveID) error {
+	return m.hook.Do("continue", func() error {
+		m.mu.Lock()
+		m.resumed = append(m.resumed, id)
+		m.mu.Unlock()
+		if m.move == nil {
+			return nil
+		}
+		return m.move(id)
+	})
+}
+
+// region is one region's ledger, queue and evidence in memory, with one reconciler.
 type region struct {
-	t      testing.TB
-	clock  *testClock
-	ledger *ledger.Memory
-	queue  *q.Memory
-	scans  *scanner
-	log    *audit.Log
-	config Config
+	t        testing.TB
+	clock    *testClock
+	ledger   *ledger.Memory
+	queue    *q.Memory
+	evidence *kept.Memory
+	scans    *scanner
+	redrives *mover
+	log      *audit.Log
+	items    int // split-off items so far
+	before   int // measurements before the last pass
+	config   Config
 	*Reconciler
 }
 
 func newRegion(t testing.TB, change ...func(*Config)) *region {
 	t.Helper()
-	r := &region{t: t, clock: &testClock{at: noon}, ledger: ledger.NewMemory(), scans: &scanner{}, log: &audit.Log{}}
+	r := &region{t: t, clock: &testClock{at: noon}, ledger: ledger.NewMemory(), evidence: &kept.Memory{},
+		scans: &scanner{}, redrives: &mover{}, log: &audit.Log{}}
 	r.queue = q.NewMemory(r.clock.Now, q.Settings{Visibility: 6 * time.Minute})
 	r.config = Config{
-		Index: r.ledger, Rows: r.ledger, Runs: r.ledger, Scans: r.scans, Queue: r.queue, Audit: r.log, Clock: r.clock,
-		Settings: contract.Production(), Code: "test",
+		Index: r.ledger, Rows: r.ledger, Runs: r.ledger, Watches: r.ledger, Plans: r.ledger, Scans: r.scans, Redrives: r.redrives,
+		Evidence: r.evidence, Queue: r.queue, Audit: r.log, Gauges: r.log, Clock: r.clock, Settings: contract.Production(),
+		Region: "eu-west-1", Code: "test",
 	}
 	for _, c := range change {
 		c(&r.config)
@@ -94,7 +141,7 @@ func (r *region) open(name string, state job.RunState, change ...func(*job.Run))
 	r.t.Helper()
 	run := job.Run{
 		ID: job.ScheduledRunID("eu-west-1", name, noon), Rev: 1, Region: "eu-west-1", Policy: name, Version: 1, Mode: job.Enforce,
-		PolicySHA256: "ab", Scheduled: noon.Add(-time.Hour), Cutoff: noon.Add(-31 * 24 * time.Hour), State: state,
+		PolicySHA256: strings.Repeat("ab", 32), Scheduled: noon.Add(-time.Hour), Cutoff: noon.Add(-31 * 24 * time.Hour), State: state,
 	}
 	for _, c := range change {
 		c(&run)
@@ -128,13 +175,16 @@ func (r *region) add(run *job.Run, p job.Page) job.Page {
 		run.Candidates += p.Candidates
 		run.Examined += p.Examined
 	} else {
-		p.ID = job.ItemPageID(run.ID, p.Tenant, job.Ref{Key: string(p.Parent)})
+		r.items++
+		p.ID = job.ItemPageID(run.ID, p.Tenant, job.Ref{Key: strconv.Itoa(r.items)})
 		p.Candidates, p.Planned = 1, 1
 	}
 	if p.NextDue.IsZero() {
 		p.NextDue = noon.Add(-time.Hour)
 	}
-	p.BornAt = noon.Add(-2 * time.Hour)
+	if p.BornAt.IsZero() {
+		p.BornAt = noon.Add(-2 * time.Hour)
+	}
 	run.Rev++
 	if err := r.ledger.Record(context.Background(), *run, &p); err != nil {
 		r.t.Fatal(err)
@@ -185,11 +235,17 @@ func (r *region) deadline() time.Time { return r.clock.Now().Add(r.Settings.Func
 // pass runs one pass, which must succeed.
 func (r *region) pass() Summary {
 	r.t.Helper()
-	did, err := r.Pass(context.Background(), r.deadline())
+	did, err := r.try()
 	if err != nil {
 		r.t.Error(err)
 	}
 	return did
+}
+
+// try runs one pass.
+func (r *region) try() (Summary, error) {
+	r.before = len(r.log.Measured())
+	return r.Pass(context.Background(), r.deadline())
 }
 
 func (r *region) page(p job.Page) job.Page {
@@ -264,6 +320,33 @@ func (r *region) count(name audit.Name) int {
 		}
 	}
 	return n
+}
+
+// measured returns the value of a metric in the last pass; ok is false when it was
+// not published, and a metric that is published twice is an error.
+func (r *region) measured(m audit.Metric, policy string) (value float64, ok bool) {
+	r.t.Helper()
+	for _, got := range r.log.Measured()[r.before:] {
+		if got.Metric != m || got.Policy != policy {
+			continue
+		}
+		if ok {
+			r.t.Errorf("%s of %q was published twice in a pass", m, policy)
+		}
+		if got.Service != "reconcile" || got.Time.IsZero() {
+			r.t.Errorf("%+v", got)
+		}
+		value, ok = got.Value, true
+	}
+	return value, ok
+}
+
+// wantMeasured fails unless the last pass published the value; below 0 is not at all.
+func (r *region) wantMeasured(m audit.Metric, policy string, want float64) {
+	r.t.Helper()
+	if got, ok := r.measured(m, policy); ok != (want >= 0) || ok && got != want {
+		r.t.Errorf("%s of %q: %v, published %t, want %v", m, policy, got, ok, want)
+	}
 }
 
 func process(f func()) (died bool) {

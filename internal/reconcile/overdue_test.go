@@ -134,7 +134,7 @@ func TestWalkGoesPastIgnoredRows(t *testing.T) {
 	r := newRegion(t, func(c *Config) { rows.rows, c.Rows = c.Rows, rows })
 	braked := r.open("uploads", job.Released)
 	waiting := r.open("digests", job.AwaitingApproval)
-	for i := range 2*overdueBatch + 7 {
+	for i := range 2*openBatch + 7 {
 		p := in(job.Planned)
 		p.NextDue = noon.Add(-time.Duration(i+100) * time.Minute)
 		r.add(braked, p)
@@ -158,7 +158,7 @@ func TestWalkGoesPastIgnoredRows(t *testing.T) {
 func TestMoreThanOneBatchIsResent(t *testing.T) {
 	r := newRegion(t)
 	run := r.open("exports", job.Released)
-	n := 2*overdueBatch + 50
+	n := 2*openBatch + 50
 	for range n {
 		r.add(run, in(job.Sent)) // all due at the same instant
 	}

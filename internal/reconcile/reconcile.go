@@ -7,18 +7,40 @@
 // failure this package exists to prevent. It also resumes scans, makes owed dead
 // letters durable, and closes a run when consistent reads say that nothing of it
 // is open. It decides nothing about items and can not delete.
+//
+// # What is closed is sealed
+//
+// A run is closed with the hash of its manifest, which lists every page with the
+// hashes of its plan and its receipt. The manifest is written first: a run is never
+// closed without its evidence, and one that dies in between leaves a document that
+// the next pass writes again, byte for byte. Totals and entries come from one read
+// of the pages. Those are settled and do not change, and the run's row is written
+// only if it has not moved since.
+//
+// # What did not happen is said
+//
+// Nothing else notices a schedule that was deleted, or a date that a clock change
+// took away. So a pass walks the dates of every deployed policy, says which of them
+// have no run, and starts the newest of these where the policy asks for it: started
+// twice it is the same run. How far it has looked stands in the ledger.
+//
+// Every pass also measures what is open and how old it is, and says 0 where there
+// is nothing, because a value that stays away is itself an alarm. A value that
+// could not be found out stays away; one that is known only in part is said when
+// it is more than 0, for then it is at least that.
 package reconcile
 
 import (
 	"context"
 	"errors"
-	"slices"
+	"maps"
 	"time"
 
 	"github.com/expunge-aws/expunge/internal/audit"
 	"github.com/expunge-aws/expunge/internal/contract"
 	"github.com/expunge-aws/expunge/internal/failure"
 	"github.com/expunge-aws/expunge/internal/job"
+	"github.com/expunge-aws/expunge/internal/policy"
 )
 
 // index finds open work. It may lag behind the rows: what it misses in one pass
@@ -26,6 +48,8 @@ import (
 type index interface {
 	OpenRuns(ctx context.Context) ([]job.Run, error)
 	OpenPages(ctx context.Context, after *job.Page, limit int) ([]job.Page, error)
+	DeadPages(ctx context.Context, after *job.Page, limit int) ([]job.Page, error)
+	OpenRedrives(ctx context.Context) ([]job.Redrive, error)
 }
 
 // rows reads strongly consistent.
@@ -40,13 +64,42 @@ type rows interface {
 // the row is not the one it was computed from.
 type runs interface {
 	Run(ctx context.Context, id job.RunID) (job.Run, error)
+	ClosedRuns(ctx context.Context, policy string, limit int) ([]job.Run, error)
 	SwapRun(ctx context.Context, next job.Run) error
 	SwapPage(ctx context.Context, next job.Page) error
 }
 
-// scans goes on with an unfinished scan.
+// watches keeps how far each policy's schedule was looked at. A write fails with
+// failure.Conflict when the row has moved.
+type watches interface {
+	Watch(ctx context.Context, policy string) (job.Watch, error)
+	SwapWatch(ctx context.Context, next job.Watch) error
+}
+
+// plans reads redrives strongly consistent and closes them. The same entry again
+// changes nothing.
+type plans interface {
+	Redrive(ctx context.Context, id job.RedriveID) (job.Redrive, error)
+	RedrivePages(ctx context.Context, id job.RedriveID) ([]job.RedrivePage, error)
+	SwapRedrive(ctx context.Context, next job.Redrive) error
+	PutEntry(ctx context.Context, e audit.Entry) error
+}
+
+// scans goes on with an unfinished scan, or begins the run of a scheduled date.
+// Asked twice for one date it begins one run.
 type scans interface {
 	Resume(ctx context.Context, deadline time.Time, id job.RunID) error
+	Start(ctx context.Context, deadline time.Time, policy string, scheduled time.Time) error
+}
+
+// redrives goes on with a plan that was applied. Asked twice it moves no page twice.
+type redrives interface {
+	Resume(ctx context.Context, deadline time.Time, id job.RedriveID) error
+}
+
+// evidence keeps a document under its name, once: the same bytes again are no error.
+type evidence interface {
+	Put(ctx context.Context, name string, data []byte) error
 }
 
 // queue sends messages and makes dead letters durable.
@@ -63,11 +116,22 @@ type Config struct {
 	Index    index
 	Rows     rows
 	Runs     runs
+	Watches  watches
+	Plans    plans
 	Scans    scans
+	Redrives redrives
+	Evidence evidence
 	Queue    queue
 	Audit    audit.Sink
+	Gauges   audit.Gauges
 	Clock    clock
 	Settings contract.Settings
+	// Region is the function's own.
+	Region string
+	// Deployed are the policy versions that ship with the function, by name. Those of
+	// other regions are left alone, and so is what is no longer deployed: nobody
+	// expects its dates.
+	Deployed map[string]policy.Policy
 	Code     string
 }
 
@@ -79,209 +143,109 @@ func New(c Config) (*Reconciler, error) {
 	if err := c.Settings.Validate(); err != nil {
 		return nil, err
 	}
+	c.Deployed = maps.Clone(c.Deployed)
+	maps.DeleteFunc(c.Deployed, func(_ string, of policy.Policy) bool { return of.Region != c.Region })
 	return &Reconciler{c}, nil
 }
 
 // Summary is what a pass did.
 type Summary struct {
-	Resumed int `json:"resumed"` // scans that went on
-	Resent  int `json:"resent"`  // pages whose message was accepted again
-	Buried  int `json:"buried"`  // pages marked dead past their ceiling
-	Letters int `json:"letters"` // owed dead letters made durable
-	Closed  int `json:"closed"`  // runs
+	Resumed   int `json:"resumed"`   // scans that went on
+	Resent    int `json:"resent"`    // pages whose message was accepted again
+	Buried    int `json:"buried"`    // pages marked dead past their ceiling
+	Letters   int `json:"letters"`   // owed dead letters made durable
+	Closed    int `json:"closed"`    // runs, with their manifests
+	Missed    int `json:"missed"`    // scheduled dates found without a run
+	Started   int `json:"started"`   // runs of such dates that were asked for
+	Continued int `json:"continued"` // redrives that were asked to go on
+	Finished  int `json:"finished"`  // redrives whose pages have all ended
 }
 
-// Pass does everything once, as far as the deadline allows. Scans come last,
-// because a large one takes all the time there is, pass after pass. One run's
-// trouble does not stop the others; the error joins all of them.
+// Pass does everything once, as far as the deadline allows. The dates come first,
+// because they are few and say what nobody else would; scans come last, because a
+// large one takes all the time there is, pass after pass. One run's trouble does
+// not stop the others; the error joins all of them.
 func (r *Reconciler) Pass(ctx context.Context, deadline time.Time) (Summary, error) {
-	p := &pass{Reconciler: r, deadline: deadline, runs: map[job.RunID]job.Run{}}
-	var errs []error
+	p := &pass{
+		Reconciler: r, deadline: deadline, runs: map[job.RunID]known{}, unended: map[job.RunID]bool{},
+		redriven: map[job.RedriveID]bool{}, open: map[string]openWork{}, dates: maxDates,
+	}
 	open, err := r.Index.OpenRuns(ctx)
-	errs = append(errs, err, p.overdue(ctx))
+	p.note(err)
 	for _, run := range open {
-		if run.State == job.Released && !p.late() {
-			errs = append(errs, p.close(ctx, run.ID))
-		}
+		p.runs[run.ID] = known{run: run}
 	}
-	for _, run := range open {
-		if run.State == job.Scanning && !p.late() {
-			if err := r.Scans.Resume(ctx, deadline, run.ID); err != nil {
-				errs = append(errs, err)
-			} else {
-				p.did.Resumed++
-			}
-		}
-	}
-	return p.did, errors.Join(errs...)
+	p.watchAll(ctx)
+	p.overdue(ctx)
+	p.countDead(ctx)
+	p.closeAll(ctx, open, err == nil)
+	p.follow(ctx)
+	p.resume(ctx, open)
+	return p.did, errors.Join(p.errs...)
 }
 
 // pass is one pass's state.
 type pass struct {
 	*Reconciler
 	deadline time.Time
-	runs     map[job.RunID]job.Run
+	runs     map[job.RunID]known
 	brakes   []job.Brake
-	did      Summary
+	// unended are the runs that the index shows a page of that has not ended, redriven
+	// the plans that it shows such a page of. There is no need to read them in full.
+	unended  map[job.RunID]bool
+	redriven map[job.RedriveID]bool
+	// open is what the index shows of each policy's open pages. unread: of some it is
+	// not known whose they are.
+	open   map[string]openWork
+	unread bool
+	// dates is how many scheduled dates may still be looked at.
+	dates int
+	did   Summary
+	errs  []error
+}
+
+// known is what reading a run gave. A run that can not be read is not tried again
+// for each of its pages.
+type known struct {
+	run job.Run
+	err error
 }
 
 func (p *pass) late() bool { return p.deadline.Sub(p.Clock.Now()) < p.Settings.TakeMargin }
 
 func (p *pass) now() time.Time { return p.Clock.Now().UTC() }
 
-// overdueBatch is how many overdue pages are read at a time.
-const overdueBatch = 100
-
-// overdue walks every overdue page, past those that it leaves alone.
-func (p *pass) overdue(ctx context.Context) error {
-	var err error
-	if p.brakes, err = p.Rows.Brakes(ctx); err != nil {
-		return err
+// note keeps what went wrong and lets the pass go on.
+func (p *pass) note(err error) {
+	if err != nil {
+		p.errs = append(p.errs, err)
 	}
-	start := p.now() // a page sent in this pass is due later than this, so the walk ends
-	var errs []error
-	var last *job.Page
-	for !p.late() {
-		pages, err := p.Index.OpenPages(ctx, last, overdueBatch)
-		if err != nil {
-			return errors.Join(append(errs, err)...)
-		}
-		if len(pages) == 0 {
-			break
-		}
-		end := pages[len(pages)-1]
-		last = &end
-		pages = slices.DeleteFunc(pages, func(page job.Page) bool { return page.State.Open() && start.Before(page.NextDue) })
-		errs = append(errs, p.treat(ctx, pages))
-	}
-	return errors.Join(errs...)
 }
 
-// treat reads each page again and buries it, makes its letter durable, or sends it.
-// What a brake or the run's state rules out is passed over unread: these rows are
-// the oldest in every pass, and there can be many. A letter is owed all the same.
-func (p *pass) treat(ctx context.Context, hints []job.Page) error {
-	var errs []error
-	due := map[job.Mode][]job.Page{}
-	for _, hint := range hints {
-		run, err := p.run(ctx, hint.Run)
-		if err != nil {
-			errs = append(errs, err)
+// run reads a run once in a pass. Its error is noted once.
+func (p *pass) run(ctx context.Context, id job.RunID) (run job.Run, ok bool) {
+	k, again := p.runs[id]
+	if !again {
+		k.run, k.err = p.Runs.Run(ctx, id)
+		p.runs[id] = k
+		p.unread = p.unread || k.err != nil
+		p.note(k.err)
+	}
+	return k.run, k.err == nil
+}
+
+// resume lets unfinished scans go on.
+func (p *pass) resume(ctx context.Context, open []job.Run) {
+	for _, run := range open {
+		if run.State != job.Scanning || p.late() {
 			continue
 		}
-		idle := run.State != job.Released || p.braked(run)
-		if idle && hint.State != job.Dead {
-			continue
-		}
-		page, err := p.Rows.Page(ctx, hint.Run, hint.Tenant, hint.ID)
-		switch {
-		case err != nil:
-			errs = append(errs, err)
-		case page.State == job.Dead:
-			errs = append(errs, p.letter(ctx, run, page))
-		case idle || !page.State.Open() || p.now().Before(page.NextDue) || page.LeaseLive(p.now()):
-		default:
-			if reason, over := page.Expired(p.now(), p.Settings.MaxAttempts, p.Settings.AgeCeiling); over {
-				errs = append(errs, p.bury(ctx, run, page, reason))
-			} else {
-				due[run.Mode] = append(due[run.Mode], page)
-			}
-		}
-	}
-	for mode, pages := range due {
-		errs = append(errs, p.resend(ctx, mode, pages))
-	}
-	return errors.Join(errs...)
-}
-
-func (p *pass) run(ctx context.Context, id job.RunID) (job.Run, error) {
-	if run, ok := p.runs[id]; ok {
-		return run, nil
-	}
-	run, err := p.Runs.Run(ctx, id)
-	if err == nil {
-		p.runs[id] = run
-	}
-	return run, err
-}
-
-func (p *pass) braked(run job.Run) bool {
-	for _, b := range p.brakes {
-		if b.Covers(run.Policy, run.Version) {
-			return true
-		}
-	}
-	return false
-}
-
-// resend sends the pages' commands again, byte for byte, and notes when each is
-// overdue next.
-func (p *pass) resend(ctx context.Context, mode job.Mode, pages []job.Page) error {
-	messages := make([]job.Message, len(pages))
-	byID := make(map[string]job.Page, len(pages))
-	for i, page := range pages {
-		messages[i] = job.NewMessage(p.runs[page.Run], page)
-		byID[messages[i].ID] = page
-	}
-	accepted, err := p.Queue.Send(ctx, mode, messages)
-	if missing := len(messages) - len(accepted); missing > 0 {
-		p.emit(audit.Event{Event: audit.BatchEntriesRefused, Region: p.runs[pages[0].Run].Region, Count: missing})
-	}
-	errs := []error{err}
-	for _, id := range accepted {
-		page := byID[id]
-		p.emit(audit.Event{Event: audit.Enqueued, Count: page.Candidates}.About(p.runs[page.Run], page))
-		next, err := page.Send(p.now().Add(p.Settings.Overdue()))
+		err := p.Scans.Resume(ctx, p.deadline, run.ID)
 		if err == nil {
-			err = p.Runs.SwapPage(ctx, next)
+			p.did.Resumed++
 		}
-		if err == nil || failure.Is(err, failure.Conflict) { // a worker was faster: good
-			p.did.Resent++
-			continue
-		}
-		errs = append(errs, err)
+		p.note(err)
 	}
-	return errors.Join(errs...)
-}
-
-// bury marks a page dead that has no attempt or time left, and makes its letter durable.
-func (p *pass) bury(ctx context.Context, run job.Run, page job.Page, reason job.Reason) error {
-	dead, err := page.Die("", reason, page.LastClass, page.Settlement(), p.now())
-	if err == nil {
-		err = p.Runs.SwapPage(ctx, dead)
-	}
-	if err != nil {
-		return ignoreConflict(err)
-	}
-	p.did.Buried++
-	return p.letter(ctx, run, dead)
-}
-
-// letter makes the dead letter of a dead page durable. The command is rebuilt
-// from the ledger and has the same bytes as the one that was lost.
-func (p *pass) letter(ctx context.Context, run job.Run, page job.Page) error {
-	if !page.Death.LetterAt.IsZero() {
-		return nil
-	}
-	err := p.Queue.DeadLetter(ctx, job.Letter{
-		Body: job.NewCommand(run, page).Encode(), Reason: page.Death.Reason, RunID: run.ID, PageID: page.ID,
-		Policy: run.Policy, Version: run.Version, Region: run.Region, Attempts: page.Attempts,
-		FirstAt: page.RunnableAt(run), FailedAt: page.Death.At,
-	})
-	if err != nil {
-		return err
-	}
-	lettered, err := page.Lettered(p.now())
-	if err == nil {
-		err = p.Runs.SwapPage(ctx, lettered)
-	}
-	if err != nil {
-		return ignoreConflict(err)
-	}
-	p.did.Letters++
-	e := audit.Event{Event: audit.DeadLettered, Reason: page.Death.Reason, FailureClass: page.LastClass}.About(run, page)
-	p.emit(e)
-	return nil
 }
 
 // ignoreConflict drops the answer that somebody else moved the row: the next

@@ -27,6 +27,9 @@ type DeadPage struct {
 	DiedAt       time.Time       `json:"died_at"`
 	// RedriveID is the plan that moved it back last.
 	RedriveID job.RedriveID `json:"redrive_id,omitzero"`
+	// Abandoned: somebody has discarded it, and it died while that was being settled. A
+	// redrive would take it up again.
+	Abandoned bool `json:"abandoned,omitzero"`
 
 	Candidates int            `json:"candidates"` // as the scan recorded them
 	Planned    int            `json:"planned"`    // as the deciding plan found them
@@ -69,7 +72,7 @@ func (l *look) pageOf(run job.Run, p job.Page, copies []job.DeadLetter) DeadPage
 	d := DeadPage{
 		PageRef: refOf(p), Kind: p.Kind, Parent: p.Parent, Policy: run.Policy, Version: run.Version, Mode: run.Mode,
 		Death: p.Death.Reason, Class: p.Death.Reason.Class(), FailureClass: p.LastClass, Attempts: p.Attempts,
-		FirstFailure: p.FirstFailure.UTC(), DiedAt: p.Death.At.UTC(), RedriveID: p.RedriveID,
+		FirstFailure: p.FirstFailure.UTC(), DiedAt: p.Death.At.UTC(), RedriveID: p.RedriveID, Abandoned: p.Abandoned,
 		Candidates: p.Candidates, Planned: p.Planned, Moved: p.Moved, Outcomes: map[string]int{}, Bytes: p.Bytes,
 		Receipt: p.Receipt, Again: again(run, p), Copies: []Copy{},
 	}

@@ -13,11 +13,11 @@ const opApply = "apply redrive"
 
 // apply moves the pages of a plan, or goes on with it.
 func (r *Redriver) apply(ctx context.Context, deadline time.Time, q ApplyRequest) (Applied, error) {
-	m := &move{Redriver: r, deadline: deadline}
-	var err error
-	if err = q.Signature.Check(opApply); err != nil {
+	if err := q.Signature.Check(opApply); err != nil {
 		return Applied{}, err
 	}
+	m := &move{Redriver: r, deadline: deadline}
+	var err error
 	if m.most, err = within(opApply, "max", q.Max, r.Settings.RedriveBatch, r.Settings.RedriveBatch); err != nil {
 		return Applied{}, err
 	}
@@ -123,15 +123,21 @@ func (r *Redriver) begin(ctx context.Context, s audit.Signature, plan job.Redriv
 
 // running returns another plan that is still moving, "" when there is none (RD-07).
 // Two that are applied within the time by which the index is behind move both: a
-// page goes with one of them all the same.
+// page goes with one of them all the same. A plan that has stalled holds up no other.
 func (r *Redriver) running(ctx context.Context, but job.RedriveID) (job.RedriveID, error) {
 	open, err := r.Schedule.OpenRedrives(ctx)
 	for _, o := range open {
-		if o.ID != but && o.MovedAt.IsZero() {
+		if o.ID != but && o.MovedAt.IsZero() && r.now().Sub(o.AppliedAt) < r.patience() {
 			return o.ID, err
 		}
 	}
 	return "", err
+}
+
+// patience is twice what the largest plan takes when reconcile alone goes on with it.
+func (r *Redriver) patience() time.Duration {
+	calls := (r.Settings.RedrivePlan + r.Settings.RedriveBatch - 1) / r.Settings.RedriveBatch
+	return 2 * time.Duration(calls) * r.Settings.ReconcileEvery
 }
 
 // move is one call that moves pages of an applied plan.
@@ -210,23 +216,24 @@ func (m *move) page(ctx context.Context, l *look, p job.RedrivePage) (moved, boo
 	for range moveTries {
 		f := facts{look: l, planned: p, plannedAt: m.plan.PlannedAt, override: m.plan.Override}
 		var err error
-		if f.page, err = m.Pages.Page(ctx, p.Run, p.Tenant, p.ID); err == nil {
+		f.page, err = m.Pages.Page(ctx, p.Run, p.Tenant, p.ID)
+		mine := err == nil && f.page.RedriveID == m.plan.ID
+		if mine && !owed(f.page) {
+			m.did.Before++
+			return moved{}, false
+		}
+		if err == nil {
 			err = f.read(ctx)
 		}
-		if failure.Is(err, failure.Absent) {
+		switch {
+		case failure.Is(err, failure.Absent):
 			m.left(job.Run{Region: m.Region, ID: p.Run}, job.Page{Run: p.Run, Tenant: p.Tenant, ID: p.ID},
 				[]Gate{shut(GateKey, "The page is not on record any more. Find out who has changed this ledger.")})
 			return moved{}, false
-		}
-		if err != nil {
+		case err != nil:
 			return moved{}, m.stuck(p, err)
-		}
-		if f.page.RedriveID == m.plan.ID {
-			if owed(f.page) {
-				return moved{f.run, f.page}, true
-			}
-			m.did.Before++
-			return moved{}, false
+		case mine:
+			return moved{f.run, f.page}, true
 		}
 		if shut := closed(f.judge()); len(shut) > 0 {
 			m.left(f.run, f.page, shut)

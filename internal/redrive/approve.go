@@ -28,8 +28,8 @@ type Stopped struct {
 	Candidates int      `json:"candidates"`
 	Pages      int      `json:"pages"`
 	Tenants    int      `json:"tenants"`
-	// NewestVersion is the newest published version of the policy. Superseded: it is
-	// not the run's (F18).
+	// NewestVersion is the newest published version of the policy, 0 for none.
+	// Superseded: it is newer than the run's (F18).
 	NewestVersion int  `json:"newest_version"`
 	Superseded    bool `json:"superseded"`
 	// Fingerprint stands for exactly this scan.
@@ -107,7 +107,7 @@ func (l *look) show(ctx context.Context, run job.Run) (Stopped, error) {
 	a := Stopped{
 		RunID: run.ID, State: run.State, Policy: run.Policy, Version: run.Version, Scheduled: run.Scheduled.UTC(), Cutoff: run.Cutoff.UTC(),
 		Tenant: run.Tenant, RequestID: run.RequestID, Trips: append([]string{}, run.Trips...), Examined: run.Examined, Candidates: run.Candidates,
-		Pages: run.Pages, Tenants: len(tenants), NewestVersion: newest, Superseded: newest != run.Version, Fingerprint: run.Fingerprint(),
+		Pages: run.Pages, Tenants: len(tenants), NewestVersion: newest, Superseded: newest > run.Version, Fingerprint: run.Fingerprint(),
 		Next: "Approve or reject it with this fingerprint and a reason. Nothing of it happens before.",
 	}
 	if a.Superseded {
@@ -123,7 +123,7 @@ func (l *look) mayRelease(ctx context.Context, op string, run job.Run, a Stopped
 	switch {
 	case err != nil:
 		return err
-	case !pinned:
+	case !pinned.same:
 		return failure.New(failure.Conflict, op, "the run's policy version is not on record with its content, so every worker would refuse its pages: publish it again, or reject the run")
 	case a.Superseded && override == "":
 		return failure.New(failure.Conflict, op, "version "+strconv.Itoa(run.Version)+" of the policy is superseded by "+strconv.Itoa(a.NewestVersion)+

@@ -86,11 +86,14 @@ func namesOf(gates []Gate) string {
 	return strings.Join(names, ",")
 }
 
-// region: a recovery never crosses from one region into another. The policy's
-// region is looked at where the version is read.
+// region: a recovery never crosses from one region into another. A policy's region
+// is its bucket's.
 func (f *facts) region() Gate {
 	if f.run.Region != f.Region {
 		return shut(GateRegion, "The run belongs to region "+f.run.Region+" and this function to "+f.Region+". Redrive it in its own region.")
+	}
+	if f.pinned.same && f.pinned.region != f.Region {
+		return shut(GateRegion, "The run's policy is about a bucket in "+f.pinned.region+" and this function belongs to "+f.Region+". Discard the page and correct the policy.")
 	}
 	for _, d := range f.copies {
 		of := d.Letter.Region
@@ -159,7 +162,7 @@ func (f *facts) class() Gate {
 	switch {
 	case reason.Class() == job.Redrivable:
 		return open(GateClass, "It died of "+string(reason)+", which is redrivable.")
-	case reason == job.ReasonUnknownPolicy && f.pinned:
+	case reason == job.ReasonUnknownPolicy && f.pinned.same:
 		return open(GateClass, "It died of "+string(reason)+", and the run's policy version is on record again.")
 	case reason == job.ReasonUnknownPolicy:
 		return f.overridable(GateClass, "It died of "+string(reason)+": version "+strconv.Itoa(f.run.Version)+
@@ -176,8 +179,8 @@ func (f *facts) version() Gate {
 		return f.overridable(GatePolicy, fmt.Sprintf("The run goes by version %d of %s and version %d is published. Discard the page and let the next run decide by the newer version.",
 			f.run.Version, f.run.Policy, f.newest))
 	}
-	if f.newest < f.run.Version || !f.pinned {
-		return f.overridable(GatePolicy, fmt.Sprintf("Version %d of %s is not on record with the run's content and region. Publish it again; until then a worker refuses the page.",
+	if f.newest < f.run.Version || !f.pinned.same {
+		return f.overridable(GatePolicy, fmt.Sprintf("Version %d of %s is not on record with the run's content. Publish it again; until then a worker refuses the page.",
 			f.run.Version, f.run.Policy))
 	}
 	return open(GatePolicy, fmt.Sprintf("Version %d of %s is the newest.", f.run.Version, f.run.Policy))

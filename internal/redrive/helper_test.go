@@ -277,6 +277,13 @@ func (r *region) page(p job.Page) job.Page {
 	return stored
 }
 
+func (r *region) runOf(p job.Page) job.Run {
+	r.t.Helper()
+	run, err := r.Ledger.Run(r.t.Context(), p.Run)
+	must(r.t, err)
+	return run
+}
+
 // set changes a page's row.
 func (r *region) set(p job.Page, change func(*job.Page)) job.Page {
 	r.t.Helper()

@@ -37,8 +37,8 @@ func (r *region) strange() map[string]redrive.Standing {
 	}
 	for _, reason := range job.Reasons() { // a live page's own command, refused as a message
 		switch reason {
-		case job.ReasonMalformed, job.ReasonUnsupportedSchema, job.ReasonUnknownRun, job.ReasonUnknownPage, job.ReasonWrongRegion,
-			job.ReasonWrongQueue, job.ReasonHashMismatch, job.ReasonNewerSchema:
+		case job.ReasonUnknownPolicy, job.ReasonOutsidePolicy, job.ReasonForbidden, job.ReasonAttempts, job.ReasonAge: // a page's death
+		default:
 			write(redrive.Quarantined, job.Letter{Body: command.Encode(), Reason: reason, RunID: run.ID, PageID: alive.ID, Region: regionName})
 		}
 	}
@@ -240,6 +240,16 @@ func TestSweepKeepsWhatItCanNotRead(t *testing.T) {
 	if got, err := r.Queue.Letters(t.Context(), 10); err != nil || len(got) != 1 {
 		t.Errorf("%d letters: %v", len(got), err)
 	}
+	// A row that never reads is nobody's reason to wait.
+	r.Clock.Advance(r.Settings.Visibility()) // what was just received shows again
+	third := r.planned(redrive.PlanRequest{})
+	lasting := r.another(func(c *redrive.Config) { c.Pages = unreadable{r.Ledger, dead[0].ID, failure.Bug} })
+	r.letter(r.runOf(dead[0]), dead[0])
+	if did, err = ask[redrive.Applied](r, lasting, apply(third.Token)); err != nil || did.Moved != 1 || did.Swept != 1 || !did.Done {
+		t.Errorf("%+v, %v", did, err)
+	}
+	r.dead("uploads", 1)
+	r.wait()
 	// A queue that does not answer is no clean one.
 	plan = r.planned(redrive.PlanRequest{})
 	mute := r.another(func(c *redrive.Config) { c.Letters = mute{r.Queue} })
@@ -272,4 +282,43 @@ type mute struct{ *queue.Memory }
 
 func (mute) Letters(context.Context, int) ([]job.DeadLetter, error) {
 	return nil, failure.New(failure.Network, "read dead letters", "injected")
+}
+
+// A letter whose attributes do not read, or are another body's, proves nothing: it
+// stays, although its body is the command of a page that is not dead any more.
+func TestDamagedLetterStays(t *testing.T) {
+	r := newRegion(t)
+	_, dead := r.dead("exports", 1)
+	r.wait()
+	hurt := r.another(func(c *redrive.Config) { c.Letters = damaged{r.Queue} })
+	plan, err := ask[redrive.Plan](r, hurt, redrive.PlanRequest{})
+	must(t, err)
+	did, err := ask[redrive.Applied](r, hurt, apply(plan.Token))
+	must(t, err)
+	if did.Moved != 1 || did.Swept != 0 || !did.Done || r.page(dead[0]).State != job.Redriven {
+		t.Errorf("%+v", did)
+	}
+	in, err := ask[redrive.Inspection](r, hurt, redrive.InspectRequest{Op: redrive.OpInspect})
+	must(t, err)
+	if len(in.Letters) != 1 || in.Letters[0].Standing != redrive.Damaged || !strings.Contains(in.Letters[0].Text, "by its message id") {
+		t.Errorf("%+v", in)
+	}
+}
+
+// damaged is a queue whose every letter has lost an attribute on its way.
+type damaged struct{ *queue.Memory }
+
+func (d damaged) Peek(ctx context.Context, limit int) ([]job.DeadLetter, error) {
+	return spoil(d.Memory.Peek(ctx, limit))
+}
+
+func (d damaged) Letters(ctx context.Context, limit int) ([]job.DeadLetter, error) {
+	return spoil(d.Memory.Letters(ctx, limit))
+}
+
+func spoil(all []job.DeadLetter, err error) ([]job.DeadLetter, error) {
+	for i := range all {
+		all[i].Damaged = true
+	}
+	return all, err
 }

@@ -17,7 +17,7 @@ type look struct {
 	*Redriver
 	now    time.Time
 	runs   map[job.RunID]job.Run
-	pinned map[pin]bool
+	pinned map[pin]record
 	newest map[string]int
 	holds  map[string]hold.Set
 	brakes *[]job.Brake // nil before they were read
@@ -32,7 +32,7 @@ type pin struct {
 
 func (r *Redriver) look() *look {
 	return &look{
-		Redriver: r, now: r.now(), runs: map[job.RunID]job.Run{}, pinned: map[pin]bool{}, newest: map[string]int{}, holds: map[string]hold.Set{},
+		Redriver: r, now: r.now(), runs: map[job.RunID]job.Run{}, pinned: map[pin]record{}, newest: map[string]int{}, holds: map[string]hold.Set{},
 	}
 }
 
@@ -52,15 +52,22 @@ func (l *look) run(ctx context.Context, id job.RunID) (job.Run, error) {
 	return once(l.runs, id, func() (job.Run, error) { return l.Runs.Run(ctx, id) })
 }
 
-// onRecord reports whether the run's policy version is published with the content
-// that the run has pinned, for this region.
-func (l *look) onRecord(ctx context.Context, run job.Run) (bool, error) {
-	return once(l.pinned, pin{run.Policy, run.Version, run.PolicySHA256}, func() (bool, error) {
+// record says what is published under a pinned policy version.
+type record struct {
+	same   bool   // with the content that the run has pinned
+	region string // of that content; "" when it is not the same
+}
+
+func (l *look) onRecord(ctx context.Context, run job.Run) (record, error) {
+	return once(l.pinned, pin{run.Policy, run.Version, run.PolicySHA256}, func() (record, error) {
 		p, err := l.Policies.Policy(ctx, run.Policy, run.Version)
-		if failure.Is(err, failure.UnknownPolicy) {
-			return false, nil
+		switch {
+		case failure.Is(err, failure.UnknownPolicy):
+			return record{}, nil
+		case err != nil || p.SHA256() != run.PolicySHA256:
+			return record{}, err
 		}
-		return p.SHA256() == run.PolicySHA256 && p.Region == run.Region, err
+		return record{true, p.Region}, nil
 	})
 }
 
@@ -102,7 +109,7 @@ type facts struct {
 	plannedAt time.Time
 	override  string
 
-	pinned bool // the run's policy version is on record
+	pinned record
 	newest int
 	holds  hold.Set
 	brakes []job.Brake

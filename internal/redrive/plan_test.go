@@ -93,6 +93,12 @@ func TestGates(t *testing.T) {
 		{name: "another region's run", gate: redrive.GateRegion, do: func(r *region, _ job.Run, _ job.Page) {
 			r.Redriver = r.another(func(c *redrive.Config) { c.Region = "us-east-1" })
 		}, words: []string{"eu-west-1", "us-east-1"}},
+		{name: "a policy of another region", gate: redrive.GateRegion, do: func(r *region, run job.Run, _ job.Page) {
+			elsewhere := r.parse(strings.NewReplacer("name: exports", "name: elsewhere", "eu-west-1", "us-east-1").Replace(exportsYAML))
+			must(r.t, r.Ledger.PublishPolicy(r.t.Context(), elsewhere))
+			run.Policy, run.PolicySHA256, run.Rev = "elsewhere", elsewhere.SHA256(), run.Rev+1
+			must(r.t, r.Ledger.SwapRun(r.t.Context(), run))
+		}, words: []string{"a bucket in us-east-1"}},
 		{name: "a letter that names another region", gate: redrive.GateRegion, do: func(r *region, run job.Run, p job.Page) {
 			run.Region = "us-east-1"
 			r.letter(run, p)

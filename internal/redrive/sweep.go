@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/expunge-aws/expunge/internal/failure"
 	"github.com/expunge-aws/expunge/internal/job"
 )
 
@@ -62,8 +63,14 @@ func (r *Redriver) sweep(ctx context.Context, deadline time.Time) (dropped int, 
 				return false, false
 			}
 		}
-		later = later || err != nil || s == Owed
+		later = later || s == Owed || s == Stale || transient(err)
 		return true, false
 	})
 	return dropped, err == nil && !later && (whole || dropped == 0)
+}
+
+// transient reports whether the same question may be answered soon. A row that does
+// not read at all must not keep a plan from its end for ever.
+func transient(err error) bool {
+	return failure.Is(err, failure.Network) || failure.Is(err, failure.Throttled)
 }

@@ -67,13 +67,19 @@ func closeCalls() []callRow {
 	return []callRow{
 		{"dynamodb Query", 1, 0, 0, "the index of open runs"},
 		{"dynamodb BatchGetItem", 1, 0, 0, "those runs"},
+		{"dynamodb GetItem", 1, 0, 0, "how far the policy's dates were looked at"},
+		{"dynamodb PutItem", 1, 0, 0, "and that it is from now on: once in a policy's life"},
+		{"dynamodb Query", 1, 0, 0, "the policy's newest closed run, for the lag"},
 		{"dynamodb GetItem", 1, 0, 0, "the brakes"},
 		{"dynamodb Query", 1, 0, 0, "the index of open pages: none"},
+		{"dynamodb Query", 1, 0, 0, "the index of dead pages: none"},
 		{"dynamodb GetItem", 1, 0, 0, "the run"},
 		{"dynamodb Query", 1, 0, 0, "its tenants"},
 		{"dynamodb Query", 4, 0, 0, "the places of a tenant's ranges and items, for up to 100 pages, and that there are no more"},
 		{"dynamodb BatchGetItem", 1, 0, 0, "those pages"},
+		{"s3 PutObject", 1, 0, 0, "its manifest"},
 		{"dynamodb TransactWriteItems", 1, 0, 0, "close the run, and put it into its policy's history"},
+		{"dynamodb Query", 1, 0, 0, "the index of open redrives: none"},
 	}
 }
 

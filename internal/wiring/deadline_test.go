@@ -54,7 +54,7 @@ func TestOthersWithoutTime(t *testing.T) {
 	wantOnly(t, r.count(), "dynamodb")
 	answer, err = r.reconcile.Invoke(context.Background(), r.sample("reconcile/tick.json"))
 	must(t, err)
-	if want := `{"resumed":0,"resent":0,"buried":0,"letters":0,"closed":0}`; string(answer) != want {
+	if want := `{"resumed":0,"resent":0,"buried":0,"letters":0,"closed":0,"missed":0,"started":0,"continued":0,"finished":0}`; string(answer) != want {
 		t.Errorf("reconcile answered %s", answer)
 	}
 	wantOnly(t, r.count(), "dynamodb")

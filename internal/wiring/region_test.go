@@ -25,6 +25,7 @@ import (
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	enqueuehandler "github.com/expunge-aws/expunge/functions/enqueue/handler"
+	holdhandler "github.com/expunge-aws/expunge/functions/hold/handler"
 	reconcilehandler "github.com/expunge-aws/expunge/functions/reconcile/handler"
 	redrivehandler "github.com/expunge-aws/expunge/functions/redrive/handler"
 	workerhandler "github.com/expunge-aws/expunge/functions/worker/handler"
@@ -61,7 +62,7 @@ type region struct {
 	*cloud
 	env contract.Environment // of the whole region
 
-	enqueue, worker, redrive, reconcile lambdago.Handler
+	enqueue, worker, redrive, reconcile, hold lambdago.Handler
 	// ledger and clients look at what happened; they are no function's.
 	ledger *ledger.Table
 	s3c    *awss3.Client
@@ -217,7 +218,8 @@ func (r *region) load(env contract.Environment, need func(*contract.Environment)
 	}
 	p, err := wiring.Load(r.t.Context(), need)
 	must(r.t, err)
-	p.Audit = audit.NewLines(&r.log)
+	lines := audit.NewLines(&r.log)
+	p.Audit, p.Gauges = lines, lines
 	return p
 }
 
@@ -262,10 +264,13 @@ func (r *region) functions(policies fs.FS) {
 	must(r.t, err)
 	redrive, err := redrivehandler.New(r.load(r.only(redrivehandler.Needs), redrivehandler.Needs))
 	must(r.t, err)
-	reconcile, err := reconcilehandler.New(r.load(r.only(reconcilehandler.Needs), reconcilehandler.Needs))
+	reconcile, err := reconcilehandler.New(r.load(r.only(reconcilehandler.Needs), reconcilehandler.Needs), policies)
 	must(r.t, err)
 	r.enqueue, r.worker = lambdago.NewHandler(enqueue), lambdago.NewHandler(worker)
 	r.redrive, r.reconcile = lambdago.NewHandler(redrive), lambdago.NewHandler(reconcile)
+	hold, err := holdhandler.New(r.load(r.only(holdhandler.Needs), holdhandler.Needs))
+	must(r.t, err)
+	r.hold = lambdago.NewHandler(hold)
 }
 
 // invoke gives the handler a payload and the time that a function has.

@@ -40,6 +40,8 @@ func (r *region) handler(step string) lambdago.Handler {
 		return r.redrive
 	case "reconcile":
 		return r.reconcile
+	case "hold":
+		return r.hold
 	default:
 		r.t.Fatalf("%q is no step", step)
 		return nil
@@ -65,6 +67,10 @@ func sampleCases() map[string]sampleCase {
 		"worker/batch-with-poison.json": {before: (*region).tick, after: afterPoison},
 		"worker/duplicate.json":         {before: beforeDuplicate, after: afterDuplicate},
 		"reconcile/tick.json":           {before: beforeReconcile, after: afterReconcile},
+		"hold/place.json":               {before: (*region).tick, after: afterPlace},
+		"hold/ask.json":                 {before: beforeAsk, after: afterAsk},
+		"hold/release.json":             {before: (*region).tick, after: afterRelease},
+		"hold/list.json":                {before: func(*region) {}, after: afterList},
 	}
 	maps.Copy(cases, redriveSamples())
 	return cases
@@ -100,7 +106,7 @@ func TestSamples(t *testing.T) {
 			began := time.Now()
 			answer := append(r.said(r.handler(step), r.sample(path), c.refused), '\n')
 			c.after(t, r)
-			if step == "redrive" { // its answers tell the time
+			if step == "redrive" || step == "hold" { // their answers tell the time
 				answer = masked(answer, began)
 			}
 			golden := eventsFolder + strings.TrimSuffix(path, ".json") + ".golden"

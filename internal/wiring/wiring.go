@@ -40,6 +40,7 @@ type Parts struct {
 	Store    *artifact.S3
 	Evidence *evidence.S3
 	Audit    audit.Sink
+	Gauges   audit.Gauges
 	Clock    Clock
 }
 
@@ -65,11 +66,12 @@ func Load(ctx context.Context, need func(*contract.Environment) []*string) (Part
 	c := limits.Configure(base)
 	q := queue.NewSQS(c, queue.URLs{Enforce: env.PagesQueue, ReportOnly: env.ReportQueue, Letters: env.LettersQueue})
 	q.Worker = job.Mode(env.Mode)
+	lines := audit.NewLines(os.Stdout)
 	return Parts{
 		Environment: env, Settings: settings, Region: base.Region, SDK: c,
 		Ledger: ledger.NewTable(c, env.Table), Queue: q,
 		Store: artifact.NewS3(c, artifact.S3Options{}), Evidence: evidence.NewS3(c, env.EvidenceBucket),
-		Audit: audit.NewLines(os.Stdout), Clock: Wall{},
+		Audit: lines, Gauges: lines, Clock: Wall{},
 	}, nil
 }
 

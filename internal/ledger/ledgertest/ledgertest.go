@@ -49,6 +49,7 @@ type Finders interface {
 	PolicyNames(ctx context.Context) ([]string, error)
 	LatestPolicy(ctx context.Context, name string) (policy.Policy, error)
 	RunsOf(ctx context.Context, tenant string) ([]job.RunID, error)
+	ReadRuns(ctx context.Context, ids []job.RunID) ([]job.Run, error)
 	PageAt(ctx context.Context, run job.RunID, tenant, key string) (job.Page, error)
 }
 

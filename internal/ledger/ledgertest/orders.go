@@ -1,6 +1,7 @@
 package ledgertest
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -13,17 +14,18 @@ import (
 )
 
 var orderlyTests = map[string]func(*testing.T, Ledger){
-	"Approve/one winner, read back whole":        approvals,
-	"Watch/one winner, read back whole":          watches,
-	"AutoRedrive/off until somebody says so":     autoRedrives,
-	"Entries/newest first, once each":            entries,
-	"Redrive/recorded whole, swapped once":       redrives,
-	"Redrive/a plan about other pages":           foreignPages,
-	"AwaitingRuns/until somebody has decided":    awaitingRuns,
-	"RecentRuns/every kind, newest first":        recentRuns,
-	"PageAt/the range that handles a key":        pageAt,
-	"RunsOf/every run with a page of the tenant": runsOf,
-	"LatestPolicy/the highest number":            latestPolicy,
+	"Approve/one winner, read back whole":          approvals,
+	"Watch/one winner, read back whole":            watches,
+	"AutoRedrive/off until somebody says so":       autoRedrives,
+	"Entries/newest first, once each":              entries,
+	"Redrive/recorded whole, swapped once":         redrives,
+	"Redrive/a plan about other pages":             foreignPages,
+	"AwaitingRuns/until somebody has decided":      awaitingRuns,
+	"RecentRuns/every kind, newest first":          recentRuns,
+	"PageAt/the range that handles a key":          pageAt,
+	"RunsOf/every run with a page of the tenant":   runsOf,
+	"ReadRuns/as Run returns each, in their order": readRuns,
+	"LatestPolicy/the highest number":              latestPolicy,
 }
 
 func approvals(t *testing.T, l Ledger) {
@@ -267,6 +269,26 @@ func runsOf(t *testing.T, l Ledger) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
+}
+
+func readRuns(t *testing.T, l Ledger) {
+	first := opened(t, l, runOf("exports", instant))
+	second := recorded(t, l, opened(t, l, runOf("exports-2", instant)), pageOf(runOf("exports-2", instant), tenant, ""))
+	for _, ids := range [][]job.RunID{nil, {first.ID}, {first.ID, second.ID}, {second.ID, first.ID}} {
+		got, err := l.ReadRuns(t.Context(), ids)
+		ok(t, err)
+		var want []job.Run
+		for _, id := range ids {
+			r, err := l.Run(t.Context(), id)
+			ok(t, err)
+			want = append(want, r)
+		}
+		if !slices.EqualFunc(got, want, func(a, b job.Run) bool { return reflect.DeepEqual(a, b) }) {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+	}
+	_, err := l.ReadRuns(t.Context(), []job.RunID{first.ID, runOf("exports-3", instant).ID})
+	wantClass(t, err, failure.Absent)
 }
 
 func latestPolicy(t *testing.T, l Ledger) {

@@ -1,0 +1,239 @@
+package reconcile
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/expunge-aws/expunge/internal/audit"
+	"github.com/expunge-aws/expunge/internal/job"
+)
+
+const hour = 3600 // seconds
+
+// A page's clock starts when it may run: at its birth, or at its run's release where
+// that is later. Only released runs have a clock, and a brake does not stop it.
+func TestAgeOfOpenPages(t *testing.T) {
+	for _, runState := range job.RunStates() {
+		for _, state := range job.PageStates() {
+			for _, braked := range []bool{false, true} {
+				r := newRegion(t, deploy(dailyAt("exports", "11:59")))
+				run := r.open("exports", runState, func(run *job.Run) { run.ReleasedAt = noon.Add(-3 * time.Hour) })
+				p := in(state)
+				p.NextDue = noon.Add(time.Hour) // measured whether it is due or not
+				p.Death.LetterAt = noon
+				r.add(run, p)
+				if braked {
+					if err := r.ledger.SetBrake(t.Context(), job.Brake{}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				r.pass()
+				open, begun := 0.0, 0.0
+				if runState == job.Released && state.Open() {
+					open = 2 * hour // its birth
+				}
+				if open > 0 && slices.Contains([]job.PageState{job.Claimed, job.Intended, job.Retrying}, state) {
+					begun = open
+				}
+				r.wantMeasured(audit.OldestOpenPageAge, "exports", open)
+				r.wantMeasured(audit.OldestIncompletePageAge, "exports", begun)
+			}
+		}
+	}
+	r := newRegion(t, deploy(dailyAt("exports", "11:59")))
+	run := r.open("exports", job.Released, func(run *job.Run) { run.ReleasedAt = noon.Add(-time.Hour) })
+	owed := r.add(run, in(job.Dead)) // the index shows it with the open ones until its letter is sent
+	r.pass()
+	r.wantMeasured(audit.OldestOpenPageAge, "exports", 0)
+	if len(r.lettersOf(owed)) != 1 {
+		t.Error("the index did not show it")
+	}
+	r.add(run, in(job.Sent))
+	r.pass()
+	r.wantMeasured(audit.OldestOpenPageAge, "exports", hour)
+}
+
+// The oldest page counts, which need not be the one that was born first.
+func TestOldestOfEachPolicy(t *testing.T) {
+	r := newRegion(t, deploy(dailyAt("exports", "11:59"), dailyAt("idle", "11:59")))
+	approved := r.open("exports", job.Released, func(run *job.Run) { run.ReleasedAt = noon.Add(-time.Minute) })
+	r.add(approved, in(job.Claimed))
+	other := r.open("exports", job.Released, func(run *job.Run) {
+		run.ID, run.ReleasedAt = job.RequestRunID("eu-west-1", "exports", "q"), noon.Add(-time.Hour)
+	})
+	r.add(other, in(job.Planned))
+	r.add(r.open("undeployed", job.Released), in(job.Retrying))
+	r.pass()
+	r.wantMeasured(audit.OldestOpenPageAge, "exports", hour)
+	r.wantMeasured(audit.OldestIncompletePageAge, "exports", 60)
+	r.wantMeasured(audit.OldestOpenPageAge, "idle", 0)
+	r.wantMeasured(audit.OldestIncompletePageAge, "idle", 0)
+	// Nobody expects its dates, but its pages are somebody's all the same.
+	r.wantMeasured(audit.OldestOpenPageAge, "undeployed", 2*hour)
+	r.wantMeasured(audit.BusinessDateLag, "undeployed", -1)
+}
+
+// Zero is published too: a value that stays away is an alarm.
+func TestQuietRegionPublishesZeros(t *testing.T) {
+	r := newRegion(t, deploy(dailyAt("exports", "11:59"), dailyAt("uploads", "11:59")))
+	r.pass()
+	for _, name := range []string{"exports", "uploads"} {
+		for _, m := range []audit.Metric{
+			audit.OldestOpenPageAge, audit.OldestIncompletePageAge, audit.DeadPages, audit.BusinessDateLag, audit.MissedDates,
+		} {
+			r.wantMeasured(m, name, 0)
+		}
+	}
+	r.wantMeasured(audit.TotalsMismatches, "", 0)
+	if n := len(r.log.Measured()); n != 11 {
+		t.Errorf("%d measurements, want 11", n)
+	}
+}
+
+// What was seen of an unfinished walk is the least that it can be. Of what was not
+// seen, nothing is said.
+func TestPartsOfAWalk(t *testing.T) {
+	for name, c := range map[string]struct {
+		change   func(*Config, *region)
+		ages     map[string]float64 // by policy; below 0 is not published
+		mismatch float64
+	}{
+		"time runs out": {
+			func(c *Config, r *region) {
+				c.Index = &walks{index: c.Index, at: 1, do: func() error { r.clock.advance(50 * time.Second); return nil }}
+			},
+			map[string]float64{"exports": 2*hour + 50, "idle": -1, "young": -1}, -1,
+		},
+		"the index fails": {
+			func(c *Config, r *region) {
+				c.Index = &walks{index: c.Index, at: 2, do: func() error { return errInjected }}
+			},
+			map[string]float64{"exports": 2 * hour, "idle": -1, "young": -1}, 0,
+		},
+		"the first answer fails": {
+			func(c *Config, r *region) {
+				c.Index = &walks{index: c.Index, at: 1, do: func() error { return errInjected }}
+			},
+			map[string]float64{"exports": -1, "idle": -1, "young": -1}, 0,
+		},
+		"all is well": {func(*Config, *region) {}, map[string]float64{"exports": 2 * hour, "idle": 0, "young": 60}, 0},
+	} {
+		r := newRegion(t, deploy(dailyAt("exports", "11:59"), dailyAt("idle", "11:59"), dailyAt("young", "11:59")))
+		c.change(&r.config, r)
+		r.Reconciler = r.another()
+		run := r.open("exports", job.Released)
+		for range openBatch {
+			p := in(job.Sent)
+			p.NextDue = noon.Add(time.Hour)
+			r.add(run, p)
+		}
+		young := r.open("young", job.Released)
+		p := in(job.Sent)
+		p.NextDue, p.BornAt = noon.Add(time.Hour), noon.Add(-time.Minute)
+		r.add(young, p)
+		_, _ = r.try()
+		for policy, want := range c.ages {
+			t.Run(name+", "+policy, func(t *testing.T) {
+				r.t = t
+				r.wantMeasured(audit.OldestOpenPageAge, policy, want)
+			})
+		}
+		r.t = t
+		r.wantMeasured(audit.TotalsMismatches, "", c.mismatch)
+	}
+}
+
+// walks does something in the n-th answer about open pages.
+type walks struct {
+	index
+	at, n int
+	do    func() error
+}
+
+func (w *walks) OpenPages(ctx context.Context, after *job.Page, limit int) ([]job.Page, error) {
+	if w.n++; w.n == w.at {
+		if err := w.do(); err != nil {
+			return nil, err
+		}
+	}
+	return w.index.OpenPages(ctx, after, limit)
+}
+
+// A run that can not be read hides whose its pages are. It is asked for once.
+func TestRunThatCanNotBeRead(t *testing.T) {
+	f := &faultyRuns{}
+	r := newRegion(t, deploy(dailyAt("exports", "11:59"), dailyAt("idle", "11:59")), func(c *Config) { f.runs, c.Runs = c.Runs, f })
+	hidden := r.open("hidden", job.AwaitingApproval) // which the index of open runs does not show
+	for range 3 * openBatch {
+		r.add(hidden, in(job.Planned))
+	}
+	p := r.add(r.open("exports", job.Released), in(job.Sent))
+	f.of = hidden.ID
+	did, err := r.try()
+	if err == nil || did != (Summary{Resent: 1}) || r.messagesOf(p) != 1 {
+		t.Errorf("%+v, %v", did, err)
+	}
+	if f.reads > 2 {
+		t.Errorf("%d runs were read", f.reads)
+	}
+	r.wantMeasured(audit.OldestOpenPageAge, "exports", 2*hour)
+	r.wantMeasured(audit.OldestOpenPageAge, "idle", -1)
+	r.wantMeasured(audit.DeadPages, "idle", -1)
+}
+
+// Dead pages wait for an operator, those included whose letter this pass has sent.
+func TestDeadPagesAreCounted(t *testing.T) {
+	r := newRegion(t, deploy(dailyAt("exports", "11:59"), dailyAt("idle", "11:59")))
+	run := r.open("exports", job.Released)
+	waiting := in(job.Dead)
+	waiting.Death.LetterAt = noon
+	for range 2*openBatch + 7 {
+		r.add(run, waiting)
+	}
+	r.add(run, in(job.Dead))
+	r.add(run, in(job.Sent))
+	r.add(r.open("undeployed", job.Released), waiting)
+	r.pass()
+	r.wantMeasured(audit.DeadPages, "exports", 2*openBatch+8)
+	r.wantMeasured(audit.DeadPages, "idle", 0)
+	r.wantMeasured(audit.DeadPages, "undeployed", 1)
+}
+
+// E5: a run that does not add up is measured in every pass.
+func TestMismatchesAreMeasured(t *testing.T) {
+	r := newRegion(t)
+	for _, name := range []string{"a", "b", "c"} {
+		run := r.open(name, job.Released, func(run *job.Run) { run.ID = job.RunID(name) })
+		p := done(10)
+		if name != "c" {
+			p.Counts[job.Deleted]--
+		}
+		r.add(run, p)
+	}
+	r.open("still", job.Scanning)
+	f := &faultyRows{rows: r.config.Rows}
+	for pass := range 3 {
+		_, _ = r.try()
+		r.wantMeasured(audit.TotalsMismatches, "", 2)
+		if pass == 1 { // what is left unread could be one more
+			f.of, r.config.Rows = "b", f
+			r.Reconciler = r.another()
+			_, _ = r.try()
+			r.wantMeasured(audit.TotalsMismatches, "", 1)
+			f.of = ""
+		}
+	}
+	for name, c := range map[string]func(*Config){
+		"no run is shown":   func(c *Config) { c.Index = brokenIndex{c.Index} },
+		"one can't be read": func(c *Config) { c.Rows = &faultyRows{rows: c.Rows, of: "a"} },
+	} {
+		r = newRegion(t, c)
+		r.add(r.open("a", job.Released, func(run *job.Run) { run.ID = "a" }), done(10))
+		if _, err := r.try(); err == nil {
+			t.Error(name)
+		}
+		r.wantMeasured(audit.TotalsMismatches, "", -1)
+	}
+}
