@@ -87,8 +87,8 @@ func newRegionOf(t testing.TB, policies ...string) *region {
 		must(t, r.Ledger.PublishPolicy(t.Context(), p))
 	}
 	r.config = redrive.Config{
-		Pages: r.Ledger, Runs: r.Ledger, Policies: r.Ledger, Holds: r.Ledger, Brakes: r.Ledger, Orders: r.Ledger, Plans: r.Ledger,
-		Schedule: r.Ledger, Letters: r.Queue, Sender: r.Queue, Audit: r.Log, Clock: r.Clock, Settings: r.Settings, Region: regionName, Code: "test",
+		Pages: r.Ledger, Runs: r.Ledger, Policies: r.Ledger, Approvals: r.Ledger, Holds: r.Ledger, Brakes: r.Ledger, Orders: r.Ledger,
+		Plans: r.Ledger, Schedule: r.Ledger, Letters: r.Queue, Sender: r.Queue, Audit: r.Log, Clock: r.Clock, Settings: r.Settings, Region: regionName, Code: "test",
 	}
 	r.Redriver = r.another()
 	return r
