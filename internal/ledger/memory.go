@@ -203,6 +203,18 @@ func (m *Memory) Page(_ context.Context, run job.RunID, tenant string, id job.Pa
 	return p, nil
 }
 
+// PageByID returns a page of whatever run and tenant, or failure.Absent.
+func (m *Memory) PageByID(_ context.Context, id job.PageID) (job.Page, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, pages := range m.pages {
+		if p, ok := pages[id]; ok {
+			return p, nil
+		}
+	}
+	return job.Page{}, failure.New(failure.Absent, "read page "+string(id), "no such page")
+}
+
 // Look returns a page, or failure.Absent, and the brakes in force, by one
 // consistent read.
 func (m *Memory) Look(ctx context.Context, run job.RunID, tenant string, id job.PageID) (job.Page, []job.Brake, error) {

@@ -38,6 +38,20 @@ func (t *Table) Page(ctx context.Context, run job.RunID, tenant string, id job.P
 	return namedPage(op, row, run, tenant)
 }
 
+// PageByID returns a page of whatever run and tenant, or failure.Absent. It is for
+// people, who have an id and nothing else; a step names the run and the tenant.
+func (t *Table) PageByID(ctx context.Context, id job.PageID) (job.Page, error) {
+	op := "read page " + string(id)
+	row, err := t.get(ctx, op, keyed(pagePK(id), rowPage, ""))
+	if err != nil {
+		return job.Page{}, err
+	}
+	if row == nil {
+		return job.Page{}, failure.New(failure.Absent, op, "no such page")
+	}
+	return readPage(row)
+}
+
 // namedPage reads a row that must be a page of the tenant in the run.
 func namedPage(op string, row item, run job.RunID, tenant string) (job.Page, error) {
 	if row != nil {

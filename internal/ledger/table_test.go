@@ -131,6 +131,7 @@ func calls(l *ledger.Table) map[string]func(context.Context) error {
 		"Record":       func(ctx context.Context) error { return l.Record(ctx, run, &page) },
 		"Record none":  func(ctx context.Context) error { return l.Record(ctx, run, nil) },
 		"Page":         func(ctx context.Context) error { _, err := l.Page(ctx, "r", "school-4", "p"); return err },
+		"PageByID":     func(ctx context.Context) error { _, err := l.PageByID(ctx, "p"); return err },
 		"Look":         func(ctx context.Context) error { _, _, err := l.Look(ctx, "r", "school-4", "p"); return err },
 		"SwapPage":     func(ctx context.Context) error { return l.SwapPage(ctx, page) },
 		"SwapPages":    func(ctx context.Context) error { return l.SwapPages(ctx, []job.Page{page}) },

@@ -51,6 +51,7 @@ type Finders interface {
 	RunsOf(ctx context.Context, tenant string) ([]job.RunID, error)
 	ReadRuns(ctx context.Context, ids []job.RunID) ([]job.Run, error)
 	PageAt(ctx context.Context, run job.RunID, tenant, key string) (job.Page, error)
+	PageByID(ctx context.Context, id job.PageID) (job.Page, error)
 }
 
 // Approvals keeps which version of a policy may delete.
@@ -291,6 +292,9 @@ func wantPage(t *testing.T, l Ledger, want job.Page) {
 	got, _, err = l.Look(t.Context(), want.Run, want.Tenant, want.ID)
 	ok(t, err)
 	wantSame(t, got, want)
+	got, err = l.PageByID(t.Context(), want.ID)
+	ok(t, err)
+	wantSame(t, got, want)
 }
 
 func wantNoPage(t *testing.T, l Ledger, p job.Page) {
@@ -299,6 +303,9 @@ func wantNoPage(t *testing.T, l Ledger, p job.Page) {
 	wantClass(t, err, failure.Absent)
 	_, _, err = l.Look(t.Context(), p.Run, p.Tenant, p.ID)
 	wantClass(t, err, failure.Absent)
+	if found, err := l.PageByID(t.Context(), p.ID); err == nil && found.Run == p.Run && found.Tenant == p.Tenant {
+		t.Errorf("found by its id: %+v", found)
+	}
 }
 
 // reads is how often an index is read before its answer counts: it may lag.
