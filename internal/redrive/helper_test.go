@@ -91,7 +91,16 @@ func newRegionOf(t testing.TB, policies ...string) *region {
 		Plans: r.Ledger, Schedule: r.Ledger, Letters: r.Queue, Sender: r.Queue, Audit: r.Log, Clock: r.Clock, Settings: r.Settings, Region: regionName, Code: "test",
 	}
 	r.Redriver = r.another()
+	r.Reconciler.Redrives = following{r}
 	return r
+}
+
+// following is what reconcile asks to go on with a plan: a redrive function of its own.
+type following struct{ r *region }
+
+func (f following) Resume(ctx context.Context, _ time.Time, id job.RedriveID) error {
+	_, err := f.r.another().Resume(ctx, f.r.deadline(), id)
+	return err
 }
 
 // tick lets the redriver's clock move by itself, as a machine's does.
