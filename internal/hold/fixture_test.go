@@ -227,7 +227,16 @@ func (w *world) status(t *testing.T, r hold.Request) hold.Status {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return answer.(hold.Status)
+	return as[hold.Status](answer)
+}
+
+// as is the answer in its own form.
+func as[T any](answer any) T {
+	v, ok := answer.(T)
+	if !ok {
+		panic(fmt.Sprintf("answered with a %T", answer))
+	}
+	return v
 }
 
 func (w *world) unhold(t *testing.T, id string) {

@@ -186,7 +186,8 @@ func (k *Keeper) release(ctx context.Context, deadline time.Time, r *Release) (R
 		return Released{stored.Record(), releasedText}, nil
 	}
 	if unsure {
-		return Released{}, failure.New(failure.Network, op, "it is not known whether the hold is released: list the holds, or order its release again")
+		return Released{}, failure.New(failure.Network, op, "it is not known whether the hold is released, and it may be until "+
+			clockText(k.now().Add(k.Settings.RequestLifetime))+": list the holds then, or order its release again")
 	}
 	return Released{}, failure.New(failure.Of(err), op, "the hold is still in force: order its release again")
 }

@@ -104,12 +104,8 @@ func errLate() error {
 // quiet reports whether nothing that the run decided can take effect any more. A run
 // may close while a request of its last page is still on its way.
 func (s *survey) quiet(r job.Run) bool {
-	switch r.State {
-	case job.Scanning, job.AwaitingApproval, job.Released:
-		return false
-	default:
-		return !s.now.Before(r.ClosedAt.Add(s.reach()))
-	}
+	over := r.State == job.Closed || r.State == job.Rejected
+	return over && !s.now.Before(r.ClosedAt.Add(s.reach()))
 }
 
 // reach is how long after a decision it may take effect at the latest: the claim's

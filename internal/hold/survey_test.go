@@ -214,6 +214,66 @@ func TestAResumeUnderTheHoldDoesNotPutItOff(t *testing.T) {
 	w.wantStatus(w.place(t, "b", hold.Item, root+"b"), hold.InFlight, hold.Counts{InFlight: 1}) // the second intent names it
 }
 
+// An item that an earlier claim had an answer for is named by the second intent, too,
+// and puts nothing off either.
+func TestAnAnsweredItemDoesNotPutItOff(t *testing.T) {
+	for _, scope := range []hold.Scope{hold.Tenant, hold.Prefix} {
+		w := newScripted(t, "a", "b", "c")
+		w.store.KeyFault = func(item job.Item) (job.Answer, bool) {
+			return map[bool]job.Answer{true: job.Slow}[item.Key != root+"a"], false
+		}
+		w.attempt()
+		w.want(job.Retrying)
+		w.store.KeyFault = nil
+		s := w.place(t, "h", scope, map[hold.Scope]string{hold.Prefix: root}[scope])
+		w.wantStatus(s, hold.InFlight, hold.Counts{InFlight: 1})
+		w.reach(w.row(w.page).LeaseEnd)
+		w.attempt()
+		if p := w.row(w.page); p.Intent.Deletes != 1 || !p.QuietAt.After(s.Until) {
+			t.Fatalf("the page is %+v", p)
+		}
+		w.reach(s.Until)
+		s = w.ask(t, "h")
+		w.wantStatus(s, hold.TooLate, hold.Counts{TooLate: 1})
+		w.wantGone(w.only(s), w.row(w.page).Receipt, job.Answered, map[string]int{"deleted": 1})
+		w.wantLeft("b", "c")
+	}
+}
+
+// Where another object stands now, the planned one is gone, and nobody can prove by
+// whom: too late is told by that word.
+func TestASupersededItemIsTooLate(t *testing.T) {
+	w := newScripted(t, "a", "b")
+	w.interrupted()
+	_, err := w.store.Put(bucket, job.Item{Key: root + "a", ETag: "other", Size: 10})
+	sure(err)
+	w.reach(w.row(w.page).LeaseEnd)
+	w.attempt()
+	w.want(job.Completed)
+	w.reach(w.row(w.page).QuietAt)
+	receipt := w.row(w.page).Receipt
+	s := w.place(t, "t", hold.Tenant, "")
+	w.wantStatus(s, hold.TooLate, hold.Counts{TooLate: 1})
+	w.wantGone(w.only(s), receipt, "", map[string]int{"deleted": 1, "superseded": 1})
+	s = w.place(t, "i", hold.Item, root+"a")
+	w.wantStatus(s, hold.TooLate, hold.Counts{TooLate: 1})
+	w.wantGone(w.only(s), receipt, job.Inferred, map[string]int{"superseded": 1})
+}
+
+// What was kept for a reason of its own was never named by an intent.
+func TestARetainedItemIsHeld(t *testing.T) {
+	w := newScripted(t, "a")
+	_, err := w.store.Put(bucket, job.Item{Key: root + "b", Modified: expired}) // no ETag, so the store can not check a condition
+	sure(err)
+	w.alter(func(p *job.Page) { p.Candidates = 2 })
+	w.page = w.row(w.page)
+	if p := w.interrupted(); p.Planned != 2 || p.Intent.Deletes != 1 {
+		t.Fatalf("the page is %+v", p)
+	}
+	w.wantStatus(w.place(t, "b", hold.Item, root+"b"), hold.Held, hold.Counts{Held: 1})
+	w.wantStatus(w.place(t, "a", hold.Item, root+"a"), hold.InFlight, hold.Counts{InFlight: 1})
+}
+
 // An intent that was committed under the hold leaves what it covers alone: what was
 // HELD stays so while the page deletes its other items.
 func TestAnIntentUnderTheHoldDoesNotTouchIt(t *testing.T) {
@@ -313,7 +373,7 @@ func TestAHoldIsPlacedWithoutTime(t *testing.T) {
 		by.deadline = deadline
 		answer, err := w.handle(by, placeTenant("h"))
 		sure(err)
-		s := answer.(hold.Status)
+		s := as[hold.Status](answer)
 		if s.Complete || s.Answer != hold.InFlight || !s.Until.Equal(noon.Add(17*time.Minute)) || len(w.held()) != 1 {
 			t.Errorf("%s: %+v", name, s)
 		}

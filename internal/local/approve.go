@@ -9,8 +9,9 @@ import (
 	"github.com/expunge-aws/expunge/internal/policy"
 )
 
-// approver keeps approvals.
+// approver keeps policy versions and approvals.
 type approver interface {
+	PublishPolicy(ctx context.Context, p policy.Policy) error
 	Approve(ctx context.Context, next policy.Approval) error
 }
 
@@ -21,6 +22,10 @@ func approve(ctx context.Context, ledger approver, policies []policy.Policy, now
 	for _, p := range policies {
 		if p.Mode != job.Enforce {
 			continue
+		}
+		// An approval of a version that is not on record counts for nothing.
+		if err := ledger.PublishPolicy(ctx, p); err != nil {
+			return err
 		}
 		err := ledger.Approve(ctx, policy.Approval{
 			Policy: p.Name, Rev: 1, Version: p.Version, SHA256: p.SHA256(), By: "local",

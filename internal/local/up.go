@@ -65,8 +65,8 @@ func troubles() []trouble {
 		}
 	}
 	return []trouble{
-		{"crash-loop", "the worker is killed after every delete in b2b-exports", deletes("b2b-exports"), func(c *Cloud) wire.Fate {
-			return wire.Fate{Then: c.killWorkers}
+		{"crash-loop", "the worker dies at every delete in b2b-exports", deletes("b2b-exports"), func(c *Cloud) wire.Fate {
+			return wire.Fate{Error: &wire.Error{Status: 500, Code: "InternalError", Message: "the process is gone before this call"}, Then: c.killWorkers}
 		}},
 		{"denied-prefix", "the store refuses every delete under digests/school-7/", deletes("digest-attachments"), func(*Cloud) wire.Fate {
 			return wire.Fate{Entries: func(key string) *wire.Error {
@@ -273,7 +273,7 @@ func introduceNight(c UpConfig, cloud *Cloud) {
 	fmt.Fprintf(c.Out, `The region %s is up at %s, at 1/%d of every duration, until Ctrl-C.
 
 It is a bad night. Something sent a broken message; the store refuses one prefix; a worker
-dies after every delete of one bucket; a run waits for approval; a policy was never approved
+dies at every delete of one bucket; a run waits for approval; a policy was never approved
 to delete; a schedule is disabled, and its date will be missed in about %v.
 
 Begin with       .bin/expunge runs --late

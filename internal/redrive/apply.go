@@ -148,6 +148,8 @@ type move struct {
 	pages      []job.RedrivePage
 	most, rate int
 	did        Applied
+	// last is when a call before this one moved a page.
+	last time.Time
 }
 
 // all moves as much as the call may, and then looks for stale copies.
@@ -165,19 +167,33 @@ func (m *move) all(ctx context.Context) (Applied, error) {
 	if m.did.Remaining == 0 {
 		var clean bool
 		m.did.Swept, clean = m.sweep(ctx, m.deadline)
-		m.did.Done = clean && m.finish(ctx)
+		m.did.Done = clean && !m.held() && m.finish(ctx)
 	}
 	switch {
 	case m.did.Done && len(m.did.Left) > 0:
 		m.did.Next = "Left for a reason: " + pagesOf(len(m.did.Left)) + ". The rest is moved. Ask for the status until it is closed."
 	case m.did.Done:
 		m.did.Next = "Everything is moved. Ask for the status until it is closed."
+	case m.did.Remaining == 0 && m.held():
+		m.did.Next = "Every page is moved or left. A call that ended early may hold letters until " + at(m.heldUntil()) + ". Reconcile ends the plan after that."
 	case m.did.Remaining == 0:
 		m.did.Next = "Every page is moved or left; stale copies are still to be dropped. Apply the token again, or leave it to reconcile."
 	default:
 		m.did.Next = "Still to move: " + pagesOf(m.did.Remaining) + ". Apply the token again, or leave it to reconcile."
 	}
 	return m.did, nil
+}
+
+// held reports whether a call that moved the pages before this one may have died
+// while it swept: what it held in hand then shows again by itself, and only after
+// that is a sweep that finds nothing a proof.
+func (m *move) held() bool { return m.did.Moved == 0 && m.now().Before(m.heldUntil()) }
+
+func (m *move) heldUntil() time.Time {
+	if m.last.IsZero() {
+		return m.last
+	}
+	return m.last.Add(m.Settings.FunctionTimeout + m.Settings.Visibility())
 }
 
 // round moves as many pages as a second allows, and lets the second pass. It returns
@@ -220,6 +236,9 @@ func (m *move) page(ctx context.Context, l *look, p job.RedrivePage) (moved, boo
 		mine := err == nil && f.page.RedriveID == m.plan.ID
 		if mine && !owed(f.page) {
 			m.did.Before++
+			if f.page.RestartedAt.After(m.last) {
+				m.last = f.page.RestartedAt
+			}
 			return moved{}, false
 		}
 		if err == nil {

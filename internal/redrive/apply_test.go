@@ -67,7 +67,7 @@ func TestApplyMovesThePlan(t *testing.T) {
 	r.deletedOnce(3)
 	r.holds()
 	st := r.status(plan.RedriveID)
-	if st.State != "moved" || st.Succeeded != 2 || st.Moved != 2 || st.SuccessRatio != 1 || st.Recovery == nil || st.By != ana.By {
+	if st.State != "closed" || st.Succeeded != 2 || st.Moved != 2 || st.SuccessRatio != 1 || st.Recovery == nil || st.By != ana.By {
 		t.Errorf("%+v", st)
 	}
 }
@@ -540,6 +540,7 @@ func TestOnePagesTroubleStopsNoOther(t *testing.T) {
 		t.Errorf("%+v", did)
 	}
 	lost := r.another(func(c *redrive.Config) { c.Pages = unreadable{r.Ledger, dead[1].ID, failure.Absent} })
+	r.Clock.Advance(r.Settings.FunctionTimeout + r.Settings.Visibility())
 	if did, err = ask[redrive.Applied](r, lost, apply(plan.Token)); err != nil || !did.Done || len(did.Left) != 1 || did.Left[0].Gates[0].Gate != redrive.GateKey {
 		t.Errorf("%+v, %v", did, err)
 	}

@@ -109,6 +109,16 @@ func TestDiscardOfAnOpenIntentSettlesFirst(t *testing.T) {
 			t.Errorf("%+v", a)
 		}
 	})
+	r.Clock.Advance(r.Settings.RequestLifetime)
+	must(t, r.Drain(t.Context()))
+	if row = r.page(pages[0]); row.State != job.Discarded || row.Totals().Candidates != 2 || row.Counts.Sum() != 2 {
+		t.Errorf("%+v", row)
+	}
+	if a := r.discarded(discard(pages)); a.Pages[0].Result != redrive.Discarded {
+		t.Errorf("%+v", a)
+	}
+	r.deletedOnce(0)
+	r.holds()
 }
 
 func TestDiscardIsRefused(t *testing.T) {

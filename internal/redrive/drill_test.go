@@ -339,16 +339,22 @@ func TestDrillFails(t *testing.T) {
 		"the page is dead again": {func(r *region, p *job.Page) { *p = r.set(*p, func(p *job.Page) { p.State = job.Dead }) }, "one final state"},
 		"it was discarded":       {func(r *region, p *job.Page) { *p = r.set(*p, func(p *job.Page) { p.State = job.Discarded }) }, "one final state"},
 		"an item is missing":     {func(r *region, p *job.Page) { *p = r.set(*p, func(p *job.Page) { p.Counts[job.Deleted]-- }) }, "one final state one receipt"},
-		"another receipt":        {func(r *region, p *job.Page) { *p = r.set(*p, func(p *job.Page) { p.Receipt = strings.Repeat("0", 64) }) }, "one receipt"},
-		"no receipt":             {func(r *region, p *job.Page) { *p = r.set(*p, func(p *job.Page) { p.Receipt = "" }) }, "one receipt"},
+		"another receipt": {func(r *region, p *job.Page) {
+			*p = r.set(*p, func(p *job.Page) { p.Receipt = strings.Repeat("0", 64) })
+		}, "one receipt"},
+		"no receipt": {func(r *region, p *job.Page) { *p = r.set(*p, func(p *job.Page) { p.Receipt = "" }) }, "one receipt"},
 		"a receipt that is not whole": {func(r *region, p *job.Page) {
 			hash := strings.Repeat("1", 64)
 			must(r.t, r.Evidence.Put(r.t.Context(), receipt.Name(receipt.Receipt, p.Run, p.ID, hash), []byte("deleted, all of them")))
 			*p = r.set(*p, func(p *job.Page) { p.Receipt = hash })
 		}, "one receipt"},
-		"another plan":    {func(r *region, p *job.Page) { *p = r.set(*p, func(p *job.Page) { p.RedriveID = job.RedriveID(strings.Repeat("2", 32)) }) }, "approved quarantine"},
-		"no plan":         {func(r *region, p *job.Page) { *p = r.set(*p, func(p *job.Page) { p.RedriveID = "" }) }, "approved quarantine"},
-		"another death":   {func(r *region, p *job.Page) { *p = r.set(*p, func(p *job.Page) { p.Death.Reason = job.ReasonForbidden }) }, "dead letter"},
+		"another plan": {func(r *region, p *job.Page) {
+			*p = r.set(*p, func(p *job.Page) { p.RedriveID = job.RedriveID(strings.Repeat("2", 32)) })
+		}, "approved quarantine"},
+		"no plan": {func(r *region, p *job.Page) { *p = r.set(*p, func(p *job.Page) { p.RedriveID = "" }) }, "approved quarantine"},
+		"another death": {func(r *region, p *job.Page) {
+			*p = r.set(*p, func(p *job.Page) { p.Death.Reason = job.ReasonForbidden })
+		}, "dead letter"},
 		"never a letter":  {func(r *region, p *job.Page) { *p = r.set(*p, func(p *job.Page) { p.Death.LetterAt = time.Time{} }) }, "dead letter"},
 		"nobody took it":  {func(r *region, p *job.Page) { *p = r.set(*p, func(p *job.Page) { p.Attempts = 0 }) }, "attempts"},
 		"the poison left": {func(r *region, _ *job.Page) { r.takeLetters() }, "quarantine discard"},

@@ -87,11 +87,20 @@ func newRegionOf(t testing.TB, policies ...string) *region {
 		must(t, r.Ledger.PublishPolicy(t.Context(), p))
 	}
 	r.config = redrive.Config{
-		Pages: r.Ledger, Runs: r.Ledger, Policies: r.Ledger, Holds: r.Ledger, Brakes: r.Ledger, Orders: r.Ledger, Plans: r.Ledger,
-		Schedule: r.Ledger, Letters: r.Queue, Sender: r.Queue, Evidence: r.Evidence, Audit: r.Log, Clock: r.Clock, Settings: r.Settings, Region: regionName, Code: "test",
+		Pages: r.Ledger, Runs: r.Ledger, Policies: r.Ledger, Approvals: r.Ledger, Holds: r.Ledger, Brakes: r.Ledger, Orders: r.Ledger,
+		Plans: r.Ledger, Schedule: r.Ledger, Letters: r.Queue, Sender: r.Queue, Evidence: r.Evidence, Audit: r.Log, Clock: r.Clock, Settings: r.Settings, Region: regionName, Code: "test",
 	}
 	r.Redriver = r.another()
+	r.Reconciler.Redrives = following{r}
 	return r
+}
+
+// following is what reconcile asks to go on with a plan: a redrive function of its own.
+type following struct{ r *region }
+
+func (f following) Resume(ctx context.Context, _ time.Time, id job.RedriveID) error {
+	_, err := f.r.another().Resume(ctx, f.r.deadline(), id)
+	return err
 }
 
 // tick lets the redriver's clock move by itself, as a machine's does.

@@ -212,7 +212,11 @@ func TestRD08HalfFailedMove(t *testing.T) {
 	if did = r.applied(plan.Token); did.Moved != 1 || did.Before != 9 || did.Swept != 8 || did.Remaining != 0 || did.Done || did.Next == "" {
 		t.Fatalf("%+v", did)
 	}
-	if did = r.applied(plan.Token); did.Moved != 0 || did.Before != 10 || did.Swept != 2 || !did.Done {
+	if did = r.applied(plan.Token); did.Moved != 0 || did.Before != 10 || did.Swept != 2 || did.Done || !strings.Contains(did.Next, "may hold letters until") {
+		t.Errorf("%+v", did)
+	}
+	r.Clock.Advance(r.Settings.FunctionTimeout + r.Settings.Visibility()) // nobody holds a letter any more
+	if did = r.applied(plan.Token); did.Swept != 0 || !did.Done {
 		t.Errorf("%+v", did)
 	}
 	if n := len(r.bodies(job.Enforce)); n != 10 {
@@ -234,6 +238,7 @@ func TestSweepKeepsWhatItCanNotRead(t *testing.T) {
 	if did.Moved != 1 || did.Swept != 1 || did.Done {
 		t.Errorf("%+v", did)
 	}
+	r.Clock.Advance(r.Settings.FunctionTimeout + r.Settings.Visibility())
 	if did = r.applied(plan.Token); !did.Done || did.Swept != 0 {
 		t.Errorf("%+v", did)
 	}

@@ -68,10 +68,11 @@ func afterList(t *testing.T, r *region) {
 	wantEqual(t, "calls", r.count(), map[string]int{"dynamodb GetItem": 1, "dynamodb Query": 1})
 }
 
-// F19: a hold on a tenant with a thousand open pages asks the table three times for a
-// hundred pages at most, with all that placing it takes.
+// F19: a hold on a tenant with thousands of open pages asks the table three times for
+// a hundred pages at most, with all that placing it takes. Package hold does the same
+// with 10,000 in memory.
 func TestF19_AHoldOnTheTable(t *testing.T) {
-	const pages = 1000
+	const pages = 2000
 	r := newRegion(t, os.DirFS("testdata/samples"))
 	run := job.Run{
 		ID: tickRun(), Rev: 1, Region: regionName, Policy: "exports", Version: 1, PolicySHA256: "any", Mode: job.Enforce, Scheduled: ticked, Cutoff: old,

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -19,6 +20,7 @@ import (
 	"github.com/expunge-aws/expunge/internal/emulator/wire"
 	"github.com/expunge-aws/expunge/internal/failure"
 	"github.com/expunge-aws/expunge/internal/job"
+	"github.com/expunge-aws/expunge/internal/policy"
 	"github.com/expunge-aws/expunge/internal/redrive"
 	"github.com/expunge-aws/expunge/internal/wiring"
 )
@@ -34,6 +36,8 @@ func redriveSamples() map[string]sampleCase {
 		"redrive/brake.json":     {before: (*region).tick, after: afterBrake},
 		"redrive/approve.json":   {before: beforeApprove, after: afterApprove},
 		"redrive/scheduled.json": {before: beforeRedrive, after: afterLook},
+
+		"redrive/approve-version.json": {before: beforeVersion, after: afterVersion},
 	}
 }
 
@@ -197,6 +201,46 @@ func afterApprove(t *testing.T, r *region) {
 	}
 	r.drain()
 	wantEqual(t, "outcomes", r.outcomes(tickRun()), map[string]int{"deleted": 4, "held": 1})
+}
+
+// beforeVersion: a version that keeps exports for half the time is deployed, and its
+// first run, which only reports, is closed.
+func beforeVersion(r *region) {
+	r.publish("testdata/samples")
+	file, err := os.ReadFile("testdata/samples/exports.yaml")
+	must(r.t, err)
+	text := strings.NewReplacer("version: 1", "version: 2", "retention_days: 30", "retention_days: 15").Replace(string(file))
+	r.functions(fstest.MapFS{"exports.yaml": {Data: []byte(text)}})
+	r.tick()
+	run := r.run(tickRun())
+	if run.Mode != job.ReportOnly || len(run.Ratchet) != 1 {
+		r.t.Fatalf("%s: %q", run.Mode, run.Ratchet)
+	}
+	totals := job.Totals{Candidates: 5, Bytes: 2048}
+	totals.Counts[job.WouldDelete], totals.Counts[job.Held] = 4, 1
+	closed, err := run.Close(ticked.Add(time.Hour), totals, job.Seal{})
+	must(r.t, err)
+	must(r.t, r.ledger.SwapRun(r.t.Context(), closed))
+}
+
+// publish puts the versions of a folder on record, as their first tick does.
+func (r *region) publish(folder string) {
+	policies, err := policy.ReadFolder(os.DirFS(folder))
+	must(r.t, err)
+	for _, p := range policies {
+		must(r.t, r.ledger.PublishPolicy(r.t.Context(), p))
+	}
+}
+
+// afterVersion: the run of the next date deletes.
+func afterVersion(t *testing.T, r *region) {
+	r.invoke(r.enqueue, []byte(`{"policy":"exports","scheduled":"2026-03-10T01:30:00Z"}`))
+	id := job.ScheduledRunID(regionName, "exports", ticked.AddDate(0, 0, 1))
+	if run := r.run(id); run.Mode != job.Enforce || run.Version != 2 || len(run.Ratchet) != 0 {
+		t.Errorf("%+v", run)
+	}
+	r.drain()
+	wantEqual(t, "outcomes", r.outcomes(id), map[string]int{"deleted": 4, "held": 1})
 }
 
 // The whole way on the real adapters: what the store refused is dead; the process

@@ -29,8 +29,8 @@ type Func func(context.Context, json.RawMessage) (any, error)
 // New wires a redriver.
 func New(p wiring.Parts) (Func, error) {
 	r, err := redrive.New(redrive.Config{
-		Pages: p.Ledger, Runs: p.Ledger, Policies: p.Ledger, Holds: p.Ledger, Brakes: p.Ledger, Orders: p.Ledger, Plans: p.Ledger, Approvals: p.Ledger,
-		Schedule: p.Ledger, Letters: p.Queue, Sender: p.Queue, Evidence: p.Evidence, Audit: p.Audit, Clock: p.Clock, Settings: p.Settings,
+		Pages: p.Ledger, Runs: p.Ledger, Policies: p.Ledger, Approvals: p.Ledger, Holds: p.Ledger, Brakes: p.Ledger, Orders: p.Ledger,
+		Plans: p.Ledger, Schedule: p.Ledger, Letters: p.Queue, Sender: p.Queue, Evidence: p.Evidence, Audit: p.Audit, Clock: p.Clock, Settings: p.Settings,
 		Region: p.Region, Code: p.CodeVersion,
 	})
 	if err != nil {

@@ -27,7 +27,6 @@ type Process struct {
 	// Dir is the folder in which .expunge/up.json is looked for; "" is the working
 	// directory.
 	Dir      string
-	In       io.Reader
 	Out, Err io.Writer
 	// Terminal: Out is one.
 	Terminal bool
@@ -47,11 +46,18 @@ type commands struct {
 
 	Runs    runsCommand    `cmd:"" help:"Show the runs that are open, wait for approval, or ended lately." group:"look"`
 	Explain explainCommand `cmd:"" help:"Say what failed, what has already changed, and what happens if it runs again." group:"look"`
+	DLQ     inspectCommand `cmd:"" name:"dlq" help:"Show what lies dead: pages, and letters that are no dead page's." group:"look"`
 	Orders  ordersCommand  `cmd:"" help:"Show what operators ordered, and why." group:"look"`
 
 	checks
 
-	Request requestCommand `cmd:"" help:"Evaluate a policy for one tenant now, as its next scheduled run would." group:"order"`
+	Request requestCommand  `cmd:"" help:"Evaluate a policy for one tenant now, as its next scheduled run would." group:"order"`
+	Redrive redriveCommands `cmd:"" help:"Move dead pages back, through gates." group:"order"`
+	Discard discardCommand  `cmd:"" help:"Give up dead pages, or letters that are no dead page's." group:"order"`
+	Brake   brakeCommands   `cmd:"" help:"Stop what has not begun, and let it go again." group:"order"`
+	Approve approveCommand  `cmd:"" help:"Release a run that the guard stopped, or let a policy version delete." group:"order"`
+	Hold    holdCommands    `cmd:"" help:"Place and release legal holds." group:"order"`
+	Reject  rejectCommand   `cmd:"" help:"End a run that the guard stopped." group:"order"`
 }
 
 // command is what a command of the tool does.

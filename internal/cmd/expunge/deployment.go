@@ -11,9 +11,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/go-json-experiment/json"
 
+	"github.com/expunge-aws/expunge/internal/artifact"
 	"github.com/expunge-aws/expunge/internal/contract"
 	"github.com/expunge-aws/expunge/internal/evidence"
 	"github.com/expunge-aws/expunge/internal/failure"
+	"github.com/expunge-aws/expunge/internal/job"
 	"github.com/expunge-aws/expunge/internal/ledger"
 	"github.com/expunge-aws/expunge/internal/queue"
 	"github.com/expunge-aws/expunge/internal/report"
@@ -32,6 +34,7 @@ type deployment struct {
 	records  records
 	evidence documents
 	letters  queue.Inspector
+	store    artifacts
 
 	lambda *lambda.Client
 	by     string // who asks, once it is known
@@ -41,6 +44,12 @@ type deployment struct {
 type documents interface {
 	Get(ctx context.Context, name string) ([]byte, error)
 	List(ctx context.Context, prefix, after string, limit int) ([]string, error)
+}
+
+// artifacts looks at the objects themselves and changes none.
+type artifacts interface {
+	List(ctx context.Context, q job.Query) (job.Listing, error)
+	Look(ctx context.Context, bucket string, items []job.Item) ([]job.Standing, error)
 }
 
 // answerTime is how long a function's answer may take: its own timeout, and time for
@@ -62,6 +71,7 @@ func newDeployment(f found) (*deployment, error) {
 	return &deployment{
 		outputs: f.outputs, settings: settings, local: f.local, endpoint: aws.ToString(f.base.BaseEndpoint), config: c,
 		records: read(ledger.NewTable(c, f.outputs.Table)), evidence: evidence.NewS3(c, f.outputs.Evidence), letters: q,
+		store:  artifact.NewS3(c, artifact.S3Options{}),
 		lambda: lambda.NewFromConfig(patient.Configure(f.base).Config),
 	}, nil
 }
@@ -130,10 +140,12 @@ func refused(op string, payload []byte) error {
 		return failure.New(failure.Network, op, "it ended before it had answered: "+said.Text)
 	}
 	// Our functions' errors are of the form "operation: class: why".
+	first := len(said.Text)
+	refusal := failure.New(failure.Invalid, op, said.Text)
 	for _, class := range failure.Classes() {
-		if what, why, ok := strings.Cut(said.Text, ": "+string(class)+": "); ok {
-			return &failure.Error{Class: class, Op: what, Err: errors.New(why)}
+		if what, why, ok := strings.Cut(said.Text, ": "+string(class)+": "); ok && len(what) < first {
+			first, refusal = len(what), &failure.Error{Class: class, Op: what, Err: errors.New(why)}
 		}
 	}
-	return failure.New(failure.Invalid, op, said.Text)
+	return refusal
 }

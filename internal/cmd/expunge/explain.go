@@ -17,28 +17,31 @@ type explainCommand struct {
 	Bucket string `placeholder:"NAME" help:"Of such a key: the policies of this bucket."`
 	Tenant string `placeholder:"ID" help:"Of such a key: the policies to which it is this tenant's."`
 	Keys   bool   `help:"Also list the items of a page, with their keys."`
+
+	Repaired bool `help:"Take it that what the store has refused is mended, as a role with its permission would be."`
 }
 
 func (c *explainCommand) exits() exits {
-	return exits{Done: "explained, whatever there was to explain", Wrong: "there is nothing by this name: stderr says where it was looked for"}
+	return exits{Done: "explained, whatever there was to explain", Wrong: "there is nothing by this name, or a question has no answer: the reason is on stderr"}
 }
 
 // explanation is the answer. The three lists of sentences answer the three
 // questions; the rest is what they were made from.
 type explanation struct {
 	Head
-	Subject string        `json:"subject"` // run, page, key or message
-	Brakes  []brakeView   `json:"brakes"`  // in force on the run
-	Run     *runView      `json:"run,omitzero"`
-	Page    *pageView     `json:"page,omitzero"`
-	Message *letterView   `json:"message,omitzero"`
-	Key     *keyView      `json:"key,omitzero"`
-	Dead    []deadPage    `json:"dead_pages,omitzero"` // of a run
-	Items   []itemView    `json:"items,omitzero"`      // of a page, with --keys
-	Failed  []string      `json:"what_failed"`
-	Changed []string      `json:"what_changed"`
-	Again   []string      `json:"what_happens_if_it_runs_again"`
-	Would   []againCounts `json:"would,omitzero"` // by a rehearsal: what becomes of how many items
+	Subject string      `json:"subject"` // run, page, key or message
+	Brakes  []brakeView `json:"brakes"`  // in force on the run
+	Run     *runView    `json:"run,omitzero"`
+	Page    *pageView   `json:"page,omitzero"`
+	Message *letterView `json:"message,omitzero"`
+	Key     *keyView    `json:"key,omitzero"`
+	Dead    []deadPage  `json:"dead_pages,omitzero"` // of a run
+	Items   []itemView  `json:"items,omitzero"`      // of a page, with --keys
+	Failed  []string    `json:"what_failed"`
+	Changed []string    `json:"what_changed"`
+	Again   []string    `json:"what_happens_if_it_runs_again"`
+	// Rehearsal is what a delivery of the page would do.
+	Rehearsal *rehearsalView `json:"rehearsal,omitzero"`
 }
 
 // explaining is one explanation while it is made.
@@ -48,6 +51,8 @@ type explaining struct {
 	r    *deployment
 	look runLook
 	e    *explanation
+	// unknown is why the third question has no answer.
+	unknown error
 }
 
 var (
@@ -64,7 +69,7 @@ func (c *explainCommand) run(ctx context.Context, d *desk) error {
 	if err != nil {
 		return err
 	}
-	x := &explaining{explainCommand: c, d: d, r: r, e: &explanation{}, look: runLook{records: r.records, brakes: brakes, now: d.Clock.Now().UTC()}}
+	x := &explaining{explainCommand: c, d: d, r: r, e: &explanation{}, look: r.looking(brakes, d.Clock.Now().UTC())}
 	switch {
 	case hexID.MatchString(c.What):
 		err = x.id(ctx)
@@ -80,7 +85,13 @@ func (c *explainCommand) run(ctx context.Context, d *desk) error {
 		return err
 	}
 	x.e.Next = unique(x.e.Next)
-	return d.show(x.e)
+	if err := d.show(x.e); err != nil {
+		return err
+	}
+	if x.unknown != nil {
+		return wrong("what happens if it runs again is not known: " + x.unknown.Error())
+	}
+	return nil
 }
 
 // id explains a run, or else a page.

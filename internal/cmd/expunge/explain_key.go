@@ -73,9 +73,7 @@ func (x *explaining) key(ctx context.Context) error {
 		return err
 	}
 	x.Keys = keys
-	for _, l := range lines {
-		v.Lines = append(v.Lines, viewItem(l))
-	}
+	v.Lines = viewItems(lines)
 	x.keyAnswers(*page, lines)
 	return nil
 }
@@ -249,6 +247,9 @@ func (x *explaining) keyAnswers(page job.Page, lines []receipt.Line) {
 		}
 	}
 	x.e.Failed, x.e.Changed = append(failed, x.e.Failed...), append(changed, x.e.Changed...)
+	if x.e.Rehearsal != nil && !page.State.Terminal() {
+		x.again(x.e.Rehearsal.of(x.What))
+	}
 	if h := x.e.Key.HoldID; h != "" {
 		x.again("Hold " + h + " covers it now: from its placing on it is kept.")
 	}

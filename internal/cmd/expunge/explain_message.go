@@ -47,7 +47,7 @@ func (x *explaining) message(ctx context.Context) error {
 		x.failed("The message is a dead letter: " + x.why(l) + " Its body is no command that this tool can read: " + decodeText(err) + ".")
 		x.changed("Nothing: a message is read before anything else, and this one went no further.")
 		x.again("It is refused again. It moves only to where somebody can read it; what its page owed is in the ledger, and reconcile sends that by itself.")
-		x.then("discard", "--message="+l.MessageID, "--reason="+blank)
+		x.then("discard", l.MessageID, "--reason="+blank)
 		return nil
 	}
 	v := x.e.Message
@@ -58,7 +58,7 @@ func (x *explaining) message(ctx context.Context) error {
 		x.failed("The message is a dead letter: " + x.why(l) + " It names a page that is not on record in " + x.r.outputs.Region + ".")
 		x.changed("Nothing: a page that is not on record can not be claimed.")
 		x.again("It is refused again.")
-		x.then("discard", "--message="+l.MessageID, "--reason="+blank)
+		x.then("discard", l.MessageID, "--reason="+blank)
 		return nil
 	}
 	if err != nil {

@@ -90,24 +90,18 @@ func (x *explaining) aPage(ctx context.Context, p job.Page) error {
 	if err != nil {
 		return err
 	}
-	v := newRunView(run)
-	x.e.Run, x.e.Page = &v, viewPage(p)
+	x.e.Run, x.e.Page = &runView{RunHead: headOf(run)}, viewPage(p)
 	x.under(run)
 	x.pageFailed(run, p)
 	x.pageChanged(run, p)
-	if err := x.rehearse(ctx, run, p); err != nil {
-		return err
-	}
+	x.rehearse(ctx, run, p)
 	if x.Keys {
 		doc, found, err := x.document(ctx, p)
 		if err != nil {
 			return err
 		}
-		x.e.Items = []itemView{}
-		if found {
-			for _, l := range doc.Lines {
-				x.e.Items = append(x.e.Items, viewItem(l))
-			}
+		if x.e.Items = []itemView{}; found {
+			x.e.Items = viewItems(doc.Lines)
 		}
 	}
 	x.then("explain", string(run.ID))
@@ -120,7 +114,7 @@ func (x *explaining) aPage(ctx context.Context, p job.Page) error {
 // document reads the page's receipt, or where it has none the plan that was
 // committed. It is verified: what does not verify is no evidence.
 func (x *explaining) document(ctx context.Context, p job.Page) (receipt.Document, bool, error) {
-	name := ""
+	var name string
 	switch {
 	case p.Receipt != "":
 		name = receipt.Name(receipt.Receipt, p.Run, p.ID, p.Receipt)
@@ -155,6 +149,8 @@ func (x *explaining) pageFailed(run job.Run, p job.Page) {
 		x.failed("It is dead since " + instant(p.Death.At) + ", after " + report.Count(p.Attempts, "attempt") + " of which the first failed at " + instant(p.FirstFailure) +
 			": " + string(p.Death.Reason) + " (" + string(p.Death.Reason.Class()) + "), last failure " + string(p.LastClass) + ". What to do: " + report.Advice(p.Death.Reason) + ".")
 		x.then("redrive", "plan", "--page="+string(p.ID))
+	case p.Abandoned:
+		x.failed("An operator gave the page up while a decision to delete was open. A worker looks at what that has done, deletes nothing, and ends the page.")
 	case p.LeaseLive(now):
 		x.failed("Nothing so far: a worker has it until " + instant(p.LeaseEnd) + " at the latest." + earlier(p))
 	case run.State != job.Released:
@@ -163,6 +159,8 @@ func (x *explaining) pageFailed(run job.Run, p job.Page) {
 		x.failed("Nothing: a brake keeps it from starting." + earlier(p))
 	case p.State == job.Claimed || p.State == job.Intended:
 		x.failed("The worker that had it ended without a word; its lease was over at " + instant(p.LeaseEnd) + ". The message comes back by itself, and reconcile sends it again from " + instant(p.NextDue) + " on." + earlier(p))
+	case p.State == job.Redriven:
+		x.failed("It died of " + string(p.Death.Reason) + " at " + instant(p.Death.At) + ", and an operator moved it back at " + instant(p.RestartedAt) + ". It waits for a worker.")
 	case p.RetryAt.After(now):
 		x.failed("It waits until " + instant(p.RetryAt) + "." + earlier(p))
 	default:
@@ -181,12 +179,9 @@ func earlier(p job.Page) string {
 // pageChanged says what the page has changed: from the counts, and of what may have
 // happened without an answer.
 func (x *explaining) pageChanged(run job.Run, p job.Page) {
-	v := newRunView(run)
-	v.count(p.Totals())
-	v.Counts = outcomes(p.Counts)
 	switch unsettled := x.e.Page.Unsettled; {
 	case p.Counts.Sum() > 0:
-		x.changed(changes(v))
+		x.changed(changes(run.Mode, p.Totals().Candidates, p.Counts, p.Bytes))
 	case unsettled > 0:
 		x.changed("No item has an outcome yet.")
 	case p.Candidates == 0:

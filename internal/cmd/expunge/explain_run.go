@@ -46,7 +46,7 @@ func (x *explaining) aRun(ctx context.Context, run job.Run) error {
 	}
 	slices.SortStableFunc(x.e.Dead, func(a, b deadPage) int { return cmp.Or(a.Died.Compare(b.Died), cmp.Compare(a.PageID, b.PageID)) })
 	x.runFailed(run, waits)
-	x.changed(changes(v))
+	x.changed(changes(run.Mode, v.Candidates, v.sums, v.Bytes))
 	x.runAgain(run, v)
 	return nil
 }
@@ -56,8 +56,7 @@ func (x *explaining) runFailed(run job.Run, waits map[string]int) {
 	switch run.State {
 	case job.AwaitingApproval:
 		x.failed("The guard stopped it before it had any effect: " + strings.Join(run.Trips, "; ") + ".")
-		x.then("approve", string(run.ID), "--reason="+blank)
-		x.then("reject", string(run.ID), "--reason="+blank)
+		x.then("approve", string(run.ID))
 	case job.Rejected:
 		x.failed("The guard stopped it, and " + run.ApprovedBy + " rejected it at " + instant(run.ClosedAt) + ": " + run.Approval)
 	case job.Scanning, job.Released, job.Closed:
@@ -91,20 +90,15 @@ func (x *explaining) runFailed(run job.Run, waits map[string]int) {
 const shownDead = 3
 
 // changes says what a run or a page has changed, from its counts.
-func changes(v runView) string {
-	var parts []string
-	for _, o := range job.Outcomes() {
-		if n := v.Counts[o.String()]; n > 0 {
-			parts = append(parts, report.Group(int64(n))+" "+words(o.String()))
-		}
-	}
+func changes(mode job.Mode, candidates int, counts job.Counts, bytes int64) string {
+	text := "Of " + report.Count(candidates, "candidate") + ": " + tally(counts, job.Outcomes()...) + "; " + report.Human(bytes)
 	switch {
-	case len(parts) == 0:
+	case counts.Sum() == 0:
 		return "Nothing: no item has an outcome yet."
-	case v.Mode == job.ReportOnly:
-		return "Nothing: it only reports. Of " + report.Count(v.Candidates, "candidate") + ": " + strings.Join(parts, ", ") + "; " + report.Human(v.Bytes) + " would be reclaimed."
+	case mode == job.ReportOnly:
+		return "Nothing: it only reports. " + text + " would be reclaimed."
 	default:
-		return "Of " + report.Count(v.Candidates, "candidate") + ": " + strings.Join(parts, ", ") + "; " + report.Human(v.Bytes) + " reclaimed."
+		return text + " reclaimed."
 	}
 }
 
@@ -139,7 +133,7 @@ func (x *explaining) runAgain(run job.Run, v runView) {
 	case job.Closed, job.Rejected:
 		x.again("Nothing: it has ended, and " + tick + " does nothing.")
 	}
-	if len(x.e.Brakes) > 0 {
+	if len(x.e.Brakes) > 0 && !v.ended() {
 		x.again("A brake is on: nothing of it starts until the brake is released.")
 	}
 }

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,8 +16,10 @@ import (
 	lambdago "github.com/aws/aws-lambda-go/lambda"
 
 	"github.com/expunge-aws/expunge/internal/emulator/s3"
+	"github.com/expunge-aws/expunge/internal/emulator/wire"
 	"github.com/expunge-aws/expunge/internal/hold"
 	"github.com/expunge-aws/expunge/internal/job"
+	"github.com/expunge-aws/expunge/internal/policy"
 )
 
 var (
@@ -31,15 +36,9 @@ const (
 // refusal, and an object that is too young.
 func worked(t *testing.T) *region {
 	t.Helper()
-	r := newRegion(t, time.Now().UTC())
-	must(t, r.s3.Seed(bucketName, func(yield func(s3.Object) bool) {
-		for _, key := range []string{acme + "1.csv", acme + "case/2.csv", school + "locked.csv", school + "1.csv"} {
-			if !yield(s3.Object{Key: key, Body: []byte(key), Modified: old}) {
-				return
-			}
-		}
-		yield(s3.Object{Key: acme + "today.csv", Body: []byte("today")})
-	}))
+	r := newRegion(t, wallNow())
+	r.put(acme+"1.csv", acme+"case/2.csv", school+"1.csv", school+"locked.csv")
+	must(t, r.s3.Seed(bucketName, slices.Values([]s3.Object{{Key: acme + "today.csv", Body: []byte("today")}})))
 	_, err := r.ledger.PlaceHold(t.Context(), hold.Hold{
 		ID: "case-1", Tenant: "acme-eu", Scope: hold.Prefix, Value: acme + "case/", Reason: "litigation", By: "counsel", PlacedAt: old,
 	})
@@ -52,6 +51,18 @@ func worked(t *testing.T) *region {
 	return r
 }
 
+// put puts expired objects.
+func (r *region) put(keys ...string) {
+	r.t.Helper()
+	must(r.t, r.s3.Seed(bucketName, func(yield func(s3.Object) bool) {
+		for _, key := range keys {
+			if !yield(s3.Object{Key: key, Body: []byte(key), Modified: old}) {
+				return
+			}
+		}
+	}))
+}
+
 // deny lets nobody delete what begins with the prefix.
 func (r *region) deny(prefix string) {
 	r.t.Helper()
@@ -59,6 +70,16 @@ func (r *region) deny(prefix string) {
 	_, err := s3c.PutBucketPolicy(r.t.Context(), &awss3.PutBucketPolicyInput{Bucket: aws.String(bucketName), Policy: aws.String(fmt.Sprintf(
 		`{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Principal":"*","Action":"s3:DeleteObject","Resource":"arn:aws:s3:::%s/%s*"}]}`, bucketName, prefix))})
 	must(r.t, err)
+}
+
+// lose lets every call of an operation happen without an answer.
+func (r *region) lose(operation string) {
+	r.meet(func(c wire.Call) wire.Fate {
+		if c.Operation != operation {
+			return wire.Fate{}
+		}
+		return wire.Fate{Error: &wire.Error{Status: http.StatusInternalServerError, Code: "InternalError"}}
+	})
 }
 
 // tick fires the schedule of exports.
@@ -109,22 +130,25 @@ func wantText(t *testing.T, sentences []string, want string) {
 // object, through whatever page it came.
 func TestR94ExplainKey(t *testing.T) {
 	r := worked(t)
-	for name, c := range map[string]struct{ key, failed, changed string }{
-		"deleted":          {acme + "1.csv", "Nothing: the page is completed.", "It is deleted, proof answered"},
-		"held":             {acme + "case/2.csv", "Nothing: the page is completed.", "It was left alone: held"},
-		"refused":          {school + "locked.csv", "It could not be deleted: refused, denied.", "It is still there as far as is known."},
-		"with a neighbour": {school + "1.csv", "was split off into a page of its own", "It is deleted"},
-		"young":            {acme + "today.csv", "it was no candidate in the run of 2026-03-09T01:30:00Z", "Nothing."},
+	for name, c := range map[string]struct{ key, failed, changed, again string }{
+		"deleted":          {acme + "1.csv", "Nothing: the page is completed.", "It is deleted, proof answered", "nothing happens, because it is completed already"},
+		"held":             {acme + "case/2.csv", "Nothing: the page is completed.", "It was left alone: held", "Hold case-1 covers it now"},
+		"refused":          {school + "locked.csv", "It could not be deleted: refused, denied.", "It is still there as far as is known.", "The object would be: refused."},
+		"with a neighbour": {school + "1.csv", "was split off into a page of its own", "It is deleted", "nothing happens"},
+		"young":            {acme + "today.csv", "it was no candidate in the run of 2026-03-09T01:30:00Z", "Nothing.", "The next run of exports takes it when it is old enough by then."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := r.explain(c.key)
 			wantText(t, a.Failed, c.failed)
 			wantText(t, a.Changed, c.changed)
-			if len(a.Again) == 0 || a.Subject != "key" {
+			wantText(t, a.Again, c.again)
+			if a.Subject != "key" {
 				t.Errorf("%+v", a)
 			}
 		})
 	}
+	// What would happen once the role has its permission is another question.
+	wantText(t, r.explain(school+"locked.csv", "--repaired").Again, "The object would be: deleted.")
 	if a := r.explain(acme + "case/2.csv"); a.Key.HoldID != "case-1" || a.Key.Tenant != "acme-eu" || a.Key.Lines[0].Outcome != "held" {
 		t.Errorf("%+v", a)
 	}
@@ -148,6 +172,9 @@ func TestR94ExplainRunAndPage(t *testing.T) {
 		t.Errorf("%+v", page)
 	}
 	wantText(t, page.Failed, "It is dead since")
+	wantText(t, page.Again, "If this page is redriven and delivered now: ")
+	wantText(t, page.Again, "it becomes a dead letter: forbidden, with 1 refused")
+	wantText(t, r.explain(run.Dead[0].PageID, "--repaired").Again, "it completes, with 1 deleted")
 	wantText(t, page.Next, "expunge redrive plan --page="+run.Dead[0].PageID)
 	withKeys := r.explain(run.Dead[0].PageID, "--keys")
 	if len(withKeys.Items) != 1 || withKeys.Items[0].Key != school+"locked.csv" || withKeys.Items[0].Outcome != "refused" {
@@ -186,7 +213,7 @@ func TestExplainMessage(t *testing.T) {
 			wantText(t, a.Failed, "malformed (quarantined)")
 			wantText(t, a.Failed, "Its body is no command that this tool can read: schema is missing")
 			wantText(t, a.Changed, "Nothing")
-			wantText(t, a.Next, "expunge discard --message="+l.MessageID+" --reason=...")
+			wantText(t, a.Next, "expunge discard "+l.MessageID+" --reason=...")
 			continue
 		}
 		wantText(t, a.Failed, "forbidden (redrivable)")
@@ -201,6 +228,9 @@ func TestExplainUnderABrake(t *testing.T) {
 	must(t, r.ledger.SetBrake(t.Context(), job.Brake{Reason: "something is wrong", By: "ana", At: old}))
 	a := r.explain(string(tickRun()))
 	wantText(t, a.Again, "A brake is on")
+	dead := r.explain(school+"locked.csv", "--repaired")
+	wantText(t, dead.Again, "A brake is on, and nothing of the run starts before it is released.")
+	wantText(t, dead.Again, "it completes, with 1 deleted")
 	if s := r.ok("explain", acme+"1.csv"); !strings.Contains(s.out, "Brake on the whole region") {
 		t.Error(s.out)
 	}
@@ -210,7 +240,24 @@ func TestExplainGoldens(t *testing.T) {
 	m := newMorning(t)
 	golden(t, "explain-run", m.ok("explain", string(m.open.ID)).out)
 	golden(t, "explain-waiting-run", m.ok("explain", string(m.waiting.ID)).out)
+	must(t, m.s3.Seed(bucketName, slices.Values([]s3.Object{{Key: acme + "deadfish.csv", Body: []byte("old"), Modified: old}})))
+	golden(t, "explain-page", m.ok("explain", string(m.pages["dead"].ID)).out)
+	golden(t, "explain-page-json", m.ok("explain", string(m.pages["dead"].ID), "--json", "--keys").out)
+	golden(t, "explain-leased-page", m.ok("explain", string(m.pages["leased"].ID)).out)
+	golden(t, "explain-retrying-page", m.ok("explain", string(m.pages["retrying"].ID)).out)
 	golden(t, "explain-rejected-run", m.ok("explain", string(m.rejected.ID)).out)
+}
+
+// An explanation that could not look at the bucket answers what it can, and says so.
+func TestExplainWithoutTheBucket(t *testing.T) {
+	r := worked(t)
+	r.meet(refusing("s3", bucketName, http.StatusForbidden, "AccessDenied"))
+	s := r.ends(exitWrong, "what happens if it runs again is not known", "explain", school+"locked.csv")
+	for _, want := range []string{"It could not be deleted", "It is still there", "That is not known: "} {
+		if !strings.Contains(s.out, want) {
+			t.Errorf("%q is missing:\n%s", want, s.out)
+		}
+	}
 }
 
 // What is not there is said, and where it was looked for; what can not be read is
@@ -221,5 +268,44 @@ func TestExplainWithoutEvidence(t *testing.T) {
 	s := r.ends(exitWrong, "get evidence: forbidden", "explain", acme+"1.csv")
 	if !strings.Contains(s.err, "next: aws sts get-caller-identity") {
 		t.Error(s.err)
+	}
+}
+
+// A key under the templates of two policies is asked about by policy.
+func TestExplainKeyOfTwoPolicies(t *testing.T) {
+	r := worked(t)
+	other, err := policy.Parse("archive.yaml", []byte(strings.Replace(exportsPolicy, "name: exports", "name: archive", 1)))
+	must(t, err)
+	must(t, r.ledger.PublishPolicy(t.Context(), other))
+	s := r.ends(exitUsage, "several policies work on such a key: archive (bucket acme-exports), exports (bucket acme-exports)", "explain", acme+"1.csv")
+	if !strings.Contains(s.err, "next: expunge explain "+acme+"1.csv --policy=exports\n") {
+		t.Error(s.err)
+	}
+	wantText(t, r.explain(acme+"1.csv", "--policy=exports").Changed, "It is deleted")
+	wantText(t, r.explain(acme+"1.csv", "--policy=archive").Failed, "no run of archive has had a page of tenant acme-eu yet")
+}
+
+// R93: what an attempt without an answer may have changed is told as not known.
+func TestR93OpenDecision(t *testing.T) {
+	r := newRegion(t, wallNow())
+	r.put(acme + "1.csv")
+	r.tick()
+	r.lose("DeleteObjects")
+	r.deliver()
+	a := r.explain(acme + "1.csv")
+	wantText(t, a.Changed, "It is to be deleted and has no outcome yet: it may be gone or still there.")
+	wantText(t, a.Changed, "A decision to delete is open (claim 1): 1 item may be gone or still there. A request that was sent can land until ")
+	wantText(t, a.Again, "The object would be: deleted.")
+}
+
+// Who interrupts an order is told that it may have been carried out.
+func TestInterrupted(t *testing.T) {
+	r := newRegion(t, at)
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	var out, errs bytes.Buffer
+	status := Main(ctx, Process{Args: []string{"brake", "on", "--all", "--reason=something is wrong"}, Dir: r.dir, Clock: r.now, Out: &out, Err: &errs, Env: func(string) string { return "" }})
+	if status != exitWrong || !strings.Contains(errs.String(), "may have been carried out: look before you give it again") {
+		t.Errorf("status %d: %s", status, errs.String())
 	}
 }

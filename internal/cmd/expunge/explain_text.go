@@ -17,12 +17,8 @@ func (e *explanation) write(s *sheet) {
 	e.list(s, "What has already changed", e.Changed)
 	e.items(s)
 	e.list(s, "What happens if it runs again", e.Again)
-	if len(e.Would) > 0 {
-		t := newTable(left("would be"), right("items"))
-		for _, w := range e.Would {
-			t.Row(words(w.Outcome), number(w.Items))
-		}
-		s.table(t)
+	if v := e.Rehearsal; v != nil && len(v.Items) > 0 {
+		s.itemTable(v.Items)
 	}
 }
 
@@ -116,6 +112,10 @@ func (e *explanation) items(s *sheet) {
 	if len(lines) == 0 {
 		return
 	}
+	s.itemTable(lines)
+}
+
+func (s *sheet) itemTable(lines []itemView) {
 	t := newTable(left("decision"), left("reason"), left("outcome"), left("proof"), left("modified"), right("size"), left("key"))
 	for _, l := range lines {
 		key := report.Clean(l.Key)

@@ -22,7 +22,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	status := Main(ctx, Process{
-		Args: os.Args[1:], Env: os.Getenv, In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
+		Args: os.Args[1:], Env: os.Getenv, Out: os.Stdout, Err: os.Stderr,
 		Terminal: isTerminal(os.Stdout), Clock: wiring.Wall{},
 	})
 	stop()

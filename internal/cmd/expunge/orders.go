@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/expunge-aws/expunge/internal/audit"
@@ -76,15 +77,18 @@ func (l *orderList) write(s *sheet) {
 		s.line("No order since " + instant(l.Since) + ".")
 		return
 	}
-	t := newTable(left("at"), left("order"), wide("about", 48), wide("by", 36), wide("reason", 48))
+	longest := 0
 	for _, e := range l.Orders {
-		reason := e.Reason
-		if e.Override != "" {
-			reason += "; passed over gates: " + e.Override
-		}
-		t.Row(instant(e.At), words(string(e.Act)), about(e), report.Clean(e.By), report.Clean(reason))
+		longest = max(longest, len(e.Act))
 	}
-	s.table(t)
+	for _, e := range l.Orders {
+		act := words(string(e.Act))
+		s.line(instant(e.At), "  ", s.paint(bold, act), strings.Repeat(" ", max(longest-len(act), 0)+2), about(e))
+		s.sentence("    ", e.Reason+" ("+e.By+")")
+		if e.Override != "" {
+			s.sentence("    ", "Gates were passed over: "+e.Override)
+		}
+	}
 }
 
 // about names what an order is about.

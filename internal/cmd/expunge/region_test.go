@@ -26,7 +26,9 @@ import (
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	enqueuehandler "github.com/expunge-aws/expunge/functions/enqueue/handler"
+	holdhandler "github.com/expunge-aws/expunge/functions/hold/handler"
 	reconcilehandler "github.com/expunge-aws/expunge/functions/reconcile/handler"
+	redrivehandler "github.com/expunge-aws/expunge/functions/redrive/handler"
 	workerhandler "github.com/expunge-aws/expunge/functions/worker/handler"
 	"github.com/expunge-aws/expunge/internal/artifact"
 	"github.com/expunge-aws/expunge/internal/audit"
@@ -41,6 +43,7 @@ import (
 	"github.com/expunge-aws/expunge/internal/emulator/wire"
 	"github.com/expunge-aws/expunge/internal/evidence"
 	"github.com/expunge-aws/expunge/internal/ledger"
+	"github.com/expunge-aws/expunge/internal/policy"
 	"github.com/expunge-aws/expunge/internal/queue"
 	"github.com/expunge-aws/expunge/internal/sdk"
 	"github.com/expunge-aws/expunge/internal/wiring"
@@ -141,7 +144,18 @@ func newRegion(t *testing.T, now time.Time) *region {
 	r.stores()
 	r.functions()
 	r.up()
+	r.allowed()
 	return r
+}
+
+// allowed lets the policy delete, as somebody has once approved.
+func (r *region) allowed() {
+	r.t.Helper()
+	p, err := policy.Parse("exports.yaml", []byte(exportsPolicy))
+	must(r.t, err)
+	must(r.t, r.ledger.Approve(r.t.Context(), policy.Approval{
+		Policy: p.Name, Rev: 1, Version: p.Version, SHA256: p.SHA256(), By: "ana", Reason: "it was looked at", At: old,
+	}))
 }
 
 // decide is the fault hook of the embedded AWS.
@@ -206,6 +220,26 @@ func (r *region) functions() {
 	must(r.t, err)
 	r.worker, r.closer = lambdago.NewHandler(worker), lambdago.NewHandler(reconcile)
 	r.register(r.outputs.Enqueue, lambdago.NewHandler(r.enqueue))
+	r.redriver()
+	keeper, err := holdhandler.New(r.parts)
+	must(r.t, err)
+	r.register(r.outputs.Hold, lambdago.NewHandler(keeper))
+}
+
+func (r *region) redriver() {
+	r.t.Helper()
+	parts := r.parts
+	parts.Settings = quick()
+	redriver, err := redrivehandler.New(parts)
+	must(r.t, err)
+	r.register(r.outputs.Redrive, lambdago.NewHandler(redriver))
+}
+
+// quick are the production's numbers without the wait for a storm to be over.
+func quick() contract.Settings {
+	s := contract.Production()
+	s.RedriveAfterFailure, s.RedriveAfterDeath = time.Nanosecond, time.Nanosecond
+	return s
 }
 
 func (r *region) register(name string, h lambdago.Handler) {
@@ -222,6 +256,15 @@ func (r *region) up() {
 	must(r.t, err)
 	must(r.t, os.MkdirAll(filepath.Join(r.dir, ".expunge"), 0o755))
 	must(r.t, os.WriteFile(filepath.Join(r.dir, upFile), text, 0o644))
+}
+
+// wallNow is the functions' clock.
+func wallNow() time.Time { return time.Now().UTC() }
+
+// decode reads JSON that a command printed.
+func decode(t *testing.T, text string, into any) {
+	t.Helper()
+	must(t, json.Unmarshal([]byte(text), into))
 }
 
 // said is what a command of the tool said.
@@ -262,7 +305,7 @@ func (r *region) ok(args ...string) said {
 // json runs a command that must end well and reads its answer.
 func (r *region) json(into any, args ...string) {
 	r.t.Helper()
-	must(r.t, json.Unmarshal([]byte(r.ok(append(args, "--json")...).out), into))
+	decode(r.t, r.ok(append(args, "--json")...).out, into)
 }
 
 // ends runs a command that must end with a status, and say so.

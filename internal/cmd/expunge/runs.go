@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/expunge-aws/expunge/internal/contract"
 	"github.com/expunge-aws/expunge/internal/failure"
 	"github.com/expunge-aws/expunge/internal/job"
 	"github.com/expunge-aws/expunge/internal/policy"
@@ -35,10 +36,18 @@ type runList struct {
 
 // runView is one run.
 type runView struct {
+	RunHead
+	// RunWork is what its pages and items have come to. Who asks about one page does
+	// not have all of them read.
+	*RunWork
+}
+
+// RunHead is what a run is.
+type RunHead struct {
 	RunID     job.RunID    `json:"run_id"`
 	Policy    string       `json:"policy"`
 	Version   int          `json:"policy_version"`
-	Tenant    string       `json:"tenant"` // of a request; "" in a scheduled run
+	Tenant    string       `json:"tenant_id"` // of a request; "" in a scheduled run
 	RequestID string       `json:"request_id"`
 	Scheduled time.Time    `json:"scheduled"`
 	Cutoff    time.Time    `json:"cutoff"`
@@ -47,12 +56,17 @@ type runView struct {
 	// Ratchet says why the run only reports although its policy enforces.
 	Ratchet []string `json:"ratchet"`
 	// Guard is what the guard found.
-	Guard    []string  `json:"guard"`
-	OpenedAt time.Time `json:"opened_at"`
+	Guard     []string  `json:"guard"`
+	OpenedAt  time.Time `json:"opened_at"`
+	Examined  int       `json:"examined"`
+	Unmatched int       `json:"unmatched"`
+}
 
+// RunWork is what a run has come to.
+type RunWork struct {
 	// ObjectiveSeconds is the policy's objective. OldestSeconds is for how long the
-	// oldest page that has not ended may run, or the run itself where it has no such page and
-	// is open; 0 when it has ended.
+	// oldest page that has not ended may run, or the run itself where it waits or is
+	// being scanned; 0 when it has ended.
 	ObjectiveSeconds int64 `json:"objective_seconds"`
 	OldestSeconds    int64 `json:"oldest_open_seconds"`
 	Late             bool  `json:"late"`
@@ -60,11 +74,11 @@ type runView struct {
 	Pages     pageKinds `json:"pages"`
 	LatePages pageKinds `json:"late_pages"`
 
-	Examined   int            `json:"examined"`
-	Unmatched  int            `json:"unmatched"`
 	Candidates int            `json:"candidates"`
 	Counts     map[string]int `json:"counts"` // by outcome; those that are 0 are left out
 	Bytes      int64          `json:"bytes"`  // of what was deleted, in a report-only run of what would be
+
+	sums job.Counts
 }
 
 // pageKinds counts pages by what they wait for.
@@ -114,7 +128,7 @@ func (c *runsCommand) run(ctx context.Context, d *desk) error {
 	if err != nil {
 		return err
 	}
-	look := runLook{records: r.records, brakes: brakes, now: list.AsOf}
+	look := r.looking(brakes, list.AsOf)
 	for _, run := range runs {
 		v, err := look.view(ctx, run)
 		if err != nil {
@@ -187,10 +201,16 @@ type runLook struct {
 	records records
 	brakes  []job.Brake
 	now     time.Time
+	// scale divides what a policy says of time: 1 in a deployed region.
+	scale time.Duration
+}
+
+func (r *deployment) looking(brakes []job.Brake, now time.Time) runLook {
+	return runLook{records: r.records, brakes: brakes, now: now, scale: contract.Production().Objective / r.settings.Objective}
 }
 
 func (l runLook) view(ctx context.Context, run job.Run) (runView, error) {
-	v := newRunView(run)
+	v := runView{headOf(run), &RunWork{}}
 	if run.State == job.Closed || run.State == job.Rejected {
 		v.Pages.Done = run.Pages
 		v.count(run.Totals)
@@ -206,6 +226,7 @@ func (l runLook) view(ctx context.Context, run job.Run) (runView, error) {
 	if err != nil {
 		return v, err
 	}
+	objective := p.Objective / l.scale
 	braked := covered(l.brakes, run)
 	var totals job.Totals
 	var oldest time.Duration
@@ -220,28 +241,28 @@ func (l runLook) view(ctx context.Context, run job.Run) (runView, error) {
 		}
 		age := l.now.Sub(page.RunnableAt(run))
 		oldest = max(oldest, age)
-		if age >= p.Objective {
+		if age >= objective {
 			*v.LatePages.kindOf(page, run, braked, l.now)++
 		}
 		return nil
 	})
 	v.count(totals)
-	v.ObjectiveSeconds, v.OldestSeconds = int64(p.Objective/time.Second), int64(oldest/time.Second)
-	v.Late = oldest >= p.Objective
+	v.ObjectiveSeconds, v.OldestSeconds = int64(objective/time.Second), int64(oldest/time.Second)
+	v.Late = oldest >= objective
 	return v, err
 }
 
-func newRunView(run job.Run) runView {
-	return runView{
+func headOf(run job.Run) RunHead {
+	return RunHead{
 		RunID: run.ID, Policy: run.Policy, Version: run.Version, Tenant: run.Tenant, RequestID: run.RequestID,
 		Scheduled: run.Scheduled.UTC(), Cutoff: run.Cutoff.UTC(), State: run.State, Mode: run.Mode, Ratchet: run.Ratchet, Guard: run.Trips,
-		OpenedAt: run.OpenedAt.UTC(), Examined: run.Examined, Unmatched: run.Unmatched, Counts: map[string]int{},
+		OpenedAt: run.OpenedAt.UTC(), Examined: run.Examined, Unmatched: run.Unmatched,
 	}
 }
 
 // count notes what became of the run's candidates.
-func (v *runView) count(t job.Totals) {
-	v.Candidates, v.Bytes, v.Counts = t.Candidates, t.Bytes, outcomes(t.Counts)
+func (v *RunWork) count(t job.Totals) {
+	v.Candidates, v.Bytes, v.Counts, v.sums = t.Candidates, t.Bytes, outcomes(t.Counts), t.Counts
 }
 
 // outcomes names the counts that are not 0.

@@ -150,6 +150,29 @@ func TestRuns(t *testing.T) {
 	m.ends(exitWrong, "there are digests, exports", "runs", "--policy=uploads")
 }
 
+// A local region runs at a fraction of every duration, and is late as soon.
+func TestLateAtTheLocalScale(t *testing.T) {
+	m := newMorning(t)
+	m.outputs.Scale = "20"
+	m.up()
+	var a struct {
+		Runs []struct {
+			RunID     string `json:"run_id"`
+			Late      bool
+			Objective int `json:"objective_seconds"`
+		}
+	}
+	m.json(&a, "runs", "--limit=0")
+	for _, run := range a.Runs {
+		if run.Objective != 45 || !run.Late {
+			t.Errorf("%+v", run)
+		}
+	}
+	if len(a.Runs) != 3 {
+		t.Errorf("%d runs", len(a.Runs))
+	}
+}
+
 func TestNothingIsLate(t *testing.T) {
 	r := newRegion(t, at)
 	if s := r.ok("runs", "--late"); !strings.Contains(s.out, "Nothing is late.") {

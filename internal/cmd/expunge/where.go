@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"io"
 	"io/fs"
 	"net"
 	"net/url"
@@ -124,12 +123,7 @@ const maxUp = 64 << 10
 // readUp reads a local deployment's description. Anything but an endpoint on this
 // machine is refused: the credentials are none, and the file may be anybody's.
 func readUp(path string) (found, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return found{}, err
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, maxUp+1))
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return found{}, err
 	}
