@@ -57,8 +57,8 @@ type Limit struct {
 type Memory struct {
 	// PageSize lowers the number of items in an answer of List; 0 is MaxItems.
 	PageSize int
-	// Hook decides the fate of the calls "delete", "list", "standing" (its look) and
-	// "unmark" (its removal of one wrong marker).
+	// Hook decides the fate of the calls "delete", "list", "standing" (its look),
+	// "unmark" (its removal of one wrong marker) and "ready".
 	Hook failure.Hook
 	// KeyFault decides the answer for one item of a Deletion; job.NoAnswer leaves it
 	// to the store. applied says whether the effect happens all the same.

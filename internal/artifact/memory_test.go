@@ -91,7 +91,8 @@ func open(t *testing.T, pageSize, many int) artifacttest.Bed {
 		return f.answer, f.applied
 	}
 	return artifacttest.Bed{
-		Store: m, Seed: &seeder{m: m, clock: c}, Now: c.now, Many: many,
+		Region: "us-east-1",
+		Store:  m, Seed: &seeder{m: m, clock: c}, Now: c.now, Many: many,
 		Lock: func(t *testing.T, bucket string, ref job.Ref, lock artifact.Lock) {
 			must(t, m.SetLock(bucket, ref, lock))
 		},

@@ -133,7 +133,8 @@ func (c *cloud) Tick(*testing.T) { c.clock.Advance(time.Second) }
 
 func (c *cloud) bed(many int) artifacttest.Bed {
 	return artifacttest.Bed{
-		Store: c.store, Seed: c, Now: c.clock.Now, Many: many,
+		Region: "us-east-1",
+		Store:  c.store, Seed: c, Now: c.clock.Now, Many: many,
 		Lock: func(t *testing.T, bucket string, ref job.Ref, lock artifact.Lock) {
 			if lock.LegalHold {
 				_, err := c.stranger.PutObjectLegalHold(t.Context(), &awss3.PutObjectLegalHoldInput{

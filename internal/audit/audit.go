@@ -63,6 +63,8 @@ const (
 	SealFailed Name = "run_seal_failed"
 	// PolicyRefused: a policy version was published before with other content.
 	PolicyRefused Name = "policy_refused"
+	// BucketRefused: a policy's bucket could not be listed, and no run was opened.
+	BucketRefused Name = "bucket_refused"
 	// BatchEntriesRefused: the queue took only a part of the messages.
 	BatchEntriesRefused Name = "send_incomplete"
 	// DateMissed: a scheduled date has no run.

@@ -80,6 +80,7 @@ func (r *race) churn() {
 
 // contender is one enqueuer; each of its calls goes through do.
 type contender struct {
+	isReady
 	*ledger.Memory
 	race   *race
 	other  *contender // nil inside a call of the other one

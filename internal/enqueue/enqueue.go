@@ -61,9 +61,11 @@ type approvals interface {
 	PutEntry(ctx context.Context, e audit.Entry) error
 }
 
-// lister lists items in key order.
+// lister lists items in key order, and says beforehand whether it can: the error of
+// Ready has a class that is not retryable when somebody has to act first.
 type lister interface {
 	List(ctx context.Context, q job.Query) (job.Listing, error)
+	Ready(ctx context.Context, q job.Query, region string) error
 }
 
 // sender sends messages and returns the ids of those that were accepted; the
@@ -126,6 +128,9 @@ func (e *Enqueuer) Start(ctx context.Context, deadline time.Time, in Input) (Rec
 		if failure.Is(err, failure.Invalid) {
 			e.emit(audit.Event{Event: audit.PolicyRefused, FailureClass: failure.Invalid}.About(planned, job.Page{}))
 		}
+		return Receipt{}, err
+	}
+	if err := e.ready(ctx, deadline, p, planned); err != nil {
 		return Receipt{}, err
 	}
 	if planned, err = e.ratchet(ctx, p, planned); err != nil {

@@ -358,3 +358,8 @@ func (s strike) hit(op string, apply func() error) error {
 	}
 	return failure.New(failure.Network, op, "injected")
 }
+
+// isReady stands in for a look at the bucket.
+type isReady struct{}
+
+func (isReady) Ready(context.Context, job.Query, string) error { return nil }

@@ -19,6 +19,7 @@ import (
 // endless lists items that are made up while they are listed, and watches which
 // of its answers are still held on to.
 type endless struct {
+	isReady
 	total, perTenant int
 	issued           []weak.Pointer[job.Item]
 	mostHeld, heap   int

@@ -183,6 +183,9 @@ func (b *liveBucket) probe(ctx context.Context, p policy.Policy) error {
 	return nil
 }
 
+// Ready has nothing to add to the probe, which tells a person what to do.
+func (*liveBucket) Ready(context.Context, job.Query, string) error { return nil }
+
 // toldEvery is how many listed keys make a line.
 const toldEvery = 50_000
 

@@ -38,7 +38,7 @@ type script struct {
 
 func (s *script) hook(service string) failure.Hook {
 	return func(op string, apply func() error) error {
-		if op == "list" || op == "standing" {
+		if op == "list" || op == "standing" || op == "ready" {
 			return apply()
 		}
 		s.mu.Lock()

@@ -36,6 +36,7 @@ type Evidence interface {
 // Lister lists artifacts, and can do nothing else to them.
 type Lister interface {
 	List(ctx context.Context, q job.Query) (job.Listing, error)
+	Ready(ctx context.Context, q job.Query, region string) error
 }
 
 // Options say what a world starts from.

@@ -73,8 +73,8 @@ func (q DiscardRequest) check(most int) error {
 		return failure.New(failure.Invalid, opDiscard, "name 1 to "+strconv.Itoa(most)+" pages and message_ids together")
 	}
 	for _, ref := range q.Pages {
-		if !isID(string(ref.Run)) || !isID(string(ref.Page)) || !job.ValidTenant(ref.Tenant) {
-			return failure.New(failure.Invalid, opDiscard, "a page is named by run_id and page_id, 32 hex digits each, and tenant_id")
+		if err := ref.check(opDiscard); err != nil {
+			return err
 		}
 	}
 	for i, id := range q.Messages {

@@ -88,7 +88,7 @@ func newRegionOf(t testing.TB, policies ...string) *region {
 	}
 	r.config = redrive.Config{
 		Pages: r.Ledger, Runs: r.Ledger, Policies: r.Ledger, Approvals: r.Ledger, Holds: r.Ledger, Brakes: r.Ledger, Orders: r.Ledger,
-		Plans: r.Ledger, Schedule: r.Ledger, Letters: r.Queue, Sender: r.Queue, Audit: r.Log, Clock: r.Clock, Settings: r.Settings, Region: regionName, Code: "test",
+		Plans: r.Ledger, Schedule: r.Ledger, Letters: r.Queue, Sender: r.Queue, Evidence: r.Evidence, Audit: r.Log, Clock: r.Clock, Settings: r.Settings, Region: regionName, Code: "test",
 	}
 	r.Redriver = r.another()
 	r.Reconciler.Redrives = following{r}

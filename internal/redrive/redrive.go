@@ -23,8 +23,9 @@
 // # What else is here
 //
 // The brake, the approval of a stopped run or of a policy version and the discarding
-// of what is dead are the on-call's acts too, and this is the on-call's function and role. Each is an
-// entry in the ledger before it happens (E7).
+// of what is dead are the on-call's acts too, and this is the on-call's function and
+// role. Each is an entry in the ledger before it happens (E7). So are drills: a
+// recovery that is rehearsed on a test tenant, and judged here by what is on record.
 package redrive
 
 import (
@@ -136,6 +137,7 @@ type Config struct {
 	Schedule  schedule
 	Letters   letters
 	Sender    sender
+	Evidence  evidence
 	Audit     audit.Sink
 	Clock     clock
 	Settings  contract.Settings
@@ -190,6 +192,10 @@ func (r *Redriver) Handle(ctx context.Context, deadline time.Time, payload []byt
 		return answer(ctx, deadline, op, payload, r.auto)
 	case OpScheduled:
 		return answer(ctx, deadline, op, payload, r.scheduled)
+	case OpDrill:
+		return answer(ctx, deadline, op, payload, r.drill)
+	case OpFinish:
+		return answer(ctx, deadline, op, payload, r.finish)
 	default:
 		return nil, failure.New(failure.Invalid, opDecode, "op is none of "+opNames())
 	}

@@ -27,11 +27,13 @@ const (
 	OpVersion   = "approve-version" // VersionRequest, answered by ApprovedVersion
 	OpAuto      = "auto"            // AutoRequest, answered by Auto
 	OpScheduled = "scheduled"       // ScheduledRequest, answered by Scheduled
+	OpDrill     = "drill"           // DrillRequest, answered by Drilling
+	OpFinish    = "drill-finish"    // DrillFinishRequest, answered by DrillFinished
 )
 
 // Ops lists every op once.
 func Ops() []string {
-	return []string{OpInspect, OpPlan, OpApply, OpResume, OpStatus, OpDiscard, OpBrake, OpApprove, OpReject, OpVersion, OpAuto, OpScheduled}
+	return []string{OpInspect, OpPlan, OpApply, OpResume, OpStatus, OpDiscard, OpBrake, OpApprove, OpReject, OpVersion, OpAuto, OpScheduled, OpDrill, OpFinish}
 }
 
 func opNames() string { return strings.Join(Ops(), ", ") }
@@ -208,6 +210,10 @@ func fieldsOf(op string) string {
 		return "policy, policy_version, run_id, " + signature
 	case OpAuto:
 		return "set, death, cap, " + signature
+	case OpDrill:
+		return "run_id, tenant_id, page_id, " + signature
+	case OpFinish:
+		return "run_id, tenant_id, page_id, give_up, " + signature
 	default:
 		return "none"
 	}

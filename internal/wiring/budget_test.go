@@ -24,6 +24,7 @@ func enqueueCalls() []callRow {
 		{"dynamodb GetItem", 1, 0, 0, "which version may delete"},
 		{"dynamodb PutItem", 1, 0, 0, "open the run"},
 		{"dynamodb GetItem", 1, 0, 0, "read the published version back"},
+		{"s3 ListObjectsV2", 1, 0, 0, "look whether the bucket can be listed"},
 		{"s3 ListObjectsV2", 0, 1, 0, "scan"},
 		{"dynamodb TransactWriteItems", 0, 1, 0, "record a page and move the cursor"},
 		{"dynamodb Query", 1, 0, 0, "the policy's history, for the guard"},

@@ -15,9 +15,10 @@ import (
 )
 
 // Needs names the variables without which the function does not start. It reads no
-// bucket and no evidence: what it decides stands in the ledger.
+// bucket of artifacts: what it decides stands in the ledger. Of the evidence it reads
+// the receipts of drills, and keeps what they have shown.
 func Needs(e *contract.Environment) []*string {
-	return []*string{&e.Table, &e.PagesQueue, &e.ReportQueue, &e.LettersQueue, &e.CodeVersion}
+	return []*string{&e.Table, &e.PagesQueue, &e.ReportQueue, &e.LettersQueue, &e.EvidenceBucket, &e.CodeVersion}
 }
 
 // Func is the form in which Lambda's library takes the handler. The payload stays
@@ -29,7 +30,7 @@ type Func func(context.Context, json.RawMessage) (any, error)
 func New(p wiring.Parts) (Func, error) {
 	r, err := redrive.New(redrive.Config{
 		Pages: p.Ledger, Runs: p.Ledger, Policies: p.Ledger, Approvals: p.Ledger, Holds: p.Ledger, Brakes: p.Ledger, Orders: p.Ledger,
-		Plans: p.Ledger, Schedule: p.Ledger, Letters: p.Queue, Sender: p.Queue, Audit: p.Audit, Clock: p.Clock, Settings: p.Settings,
+		Plans: p.Ledger, Schedule: p.Ledger, Letters: p.Queue, Sender: p.Queue, Evidence: p.Evidence, Audit: p.Audit, Clock: p.Clock, Settings: p.Settings,
 		Region: p.Region, Code: p.CodeVersion,
 	})
 	if err != nil {

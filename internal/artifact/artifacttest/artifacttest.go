@@ -43,6 +43,8 @@ type Bed struct {
 	// Many is the number of objects in the cases about paging; 0 is 2,500, which is
 	// three answers of S3.
 	Many int
+	// Region is where the buckets are.
+	Region string
 
 	// Lock protects a version. Nil: the store has no locks.
 	Lock func(t *testing.T, bucket string, ref job.Ref, lock artifact.Lock)
@@ -67,7 +69,7 @@ type testCase struct {
 // Exercise runs the suite. open is called once for each case.
 func Exercise(t *testing.T, open func(t *testing.T) Bed) {
 	t.Helper()
-	for _, c := range slices.Concat(listCases(), deleteCases(), versionCases()) {
+	for _, c := range slices.Concat(listCases(), deleteCases(), versionCases(), readyCases()) {
 		bed := open(t)
 		if c.offered != nil && !c.offered(bed) {
 			t.Logf("not offered, not run: %s", c.name)

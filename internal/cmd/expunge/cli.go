@@ -49,6 +49,8 @@ type commands struct {
 	DLQ     inspectCommand `cmd:"" name:"dlq" help:"Show what lies dead: pages, and letters that are no dead page's." group:"look"`
 	Orders  ordersCommand  `cmd:"" help:"Show what operators ordered, and why." group:"look"`
 
+	checks
+
 	Request requestCommand  `cmd:"" help:"Evaluate a policy for one tenant now, as its next scheduled run would." group:"order"`
 	Redrive redriveCommands `cmd:"" help:"Move dead pages back, through gates." group:"order"`
 	Discard discardCommand  `cmd:"" help:"Give up dead pages, or letters that are no dead page's." group:"order"`
@@ -80,7 +82,7 @@ func Main(ctx context.Context, p Process) int {
 		kong.Exit(func(int) { helped = true }), kong.Help(help),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.ExplicitGroups([]kong.Group{
-			{Key: "look", Title: "Look:"}, {Key: "order", Title: "Order:"},
+			{Key: "look", Title: "Look:"}, {Key: "check", Title: "Check:"}, {Key: "order", Title: "Order:"},
 			{Key: "where", Title: "Which deployment:"}, {Key: "how", Title: "Which form:"},
 		}),
 	)
