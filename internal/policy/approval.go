@@ -73,19 +73,21 @@ func Approvable(p Policy, standing bool, run job.Run, history []Reported) error 
 }
 
 // reportedDates counts the dates, in the version's own zone, on which a closed
-// scheduled run showed all that the version may delete.
+// scheduled run showed all that the version may delete. Runs of several dates that
+// somebody started on one day are a look at one day.
 func reportedDates(p Policy, history []Reported) int {
 	loc, ok := loadZone(p.Schedule.Zone)
 	if !ok {
 		return 0
 	}
-	dates := map[string]bool{}
+	dates, days := map[string]bool{}, map[string]bool{}
 	for _, h := range history {
 		if h.shows(p) {
 			dates[h.Run.Scheduled.In(loc).Format(time.DateOnly)] = true
+			days[h.Run.OpenedAt.In(loc).Format(time.DateOnly)] = true
 		}
 	}
-	return len(dates)
+	return min(len(dates), len(days))
 }
 
 // shows reports whether the run's report stands for the version.

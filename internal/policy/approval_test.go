@@ -17,7 +17,7 @@ func reported(p Policy, day int) Reported {
 	at := time.Date(2026, 3, day, 3, 15, 0, 0, time.UTC)
 	return Reported{job.Run{
 		ID: job.ScheduledRunID(p.Region, p.Name, at), Region: p.Region, Policy: p.Name, Version: p.Version, PolicySHA256: p.SHA256(),
-		Mode: job.ReportOnly, Scheduled: at, State: job.Closed,
+		Mode: job.ReportOnly, Scheduled: at, OpenedAt: at.Add(time.Second), State: job.Closed,
 	}, p}
 }
 
@@ -62,6 +62,21 @@ func TestR137NamedRunIsAClosedReportOfThisVersion(t *testing.T) {
 				t.Errorf("%s: %v does not say %q", name, err, c.words)
 			}
 		}
+	}
+}
+
+// R137: dates of the past that are all started today are one look.
+func TestR137DatesStartedOnOneDayAreOneLook(t *testing.T) {
+	p := valid(t, base)
+	all := history(p, 1, 2, 3)
+	if err := Approvable(p, false, all[2].Run, all); err != nil {
+		t.Fatal(err)
+	}
+	for i := range all {
+		all[i].Run.OpenedAt = all[2].Run.Scheduled
+	}
+	if err := Approvable(p, false, all[2].Run, all); !failure.Is(err, failure.Conflict) || !strings.Contains(err.Error(), "1 of the 3 dates") {
+		t.Errorf("three dates in one day suffice: %v", err)
 	}
 }
 
@@ -115,7 +130,7 @@ func TestR137FirstApprovalNeedsSeveralDates(t *testing.T) {
 		// And these on the 4th and the 5th.
 		"one day of UTC": {[]Reported{
 			changed(4, func(r *Reported) { r.Run.Scheduled = instant(t, "2026-03-04T00:00:00Z") }),
-			changed(4, func(r *Reported) { r.Run.Scheduled = instant(t, "2026-03-04T23:00:00Z") }),
+			changed(5, func(r *Reported) { r.Run.Scheduled = instant(t, "2026-03-04T23:00:00Z") }),
 		}, 3},
 	} {
 		t.Run(name, func(t *testing.T) {

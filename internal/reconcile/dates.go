@@ -40,6 +40,10 @@ func (p *pass) watch(ctx context.Context, of policy.Policy) error {
 		now := p.now()
 		w = job.Watch{Policy: of.Name, Rev: 1, Since: now, Through: now}
 		p.measure(audit.MissedDates, of.Name, 0, true)
+		// Its first date may never come, and then nobody else would make the policy known.
+		if err := p.Watches.PublishPolicy(ctx, of); err != nil && !failure.Is(err, failure.Invalid) { // enqueue says so, at every tick
+			return err
+		}
 		p.note(ignoreConflict(p.Watches.SwapWatch(ctx, w)))
 	} else {
 		p.note(p.look(ctx, of, w))

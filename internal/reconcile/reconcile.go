@@ -74,6 +74,8 @@ type runs interface {
 type watches interface {
 	Watch(ctx context.Context, policy string) (job.Watch, error)
 	SwapWatch(ctx context.Context, next job.Watch) error
+	// PublishPolicy records a version; other content under its number is failure.Invalid.
+	PublishPolicy(ctx context.Context, p policy.Policy) error
 }
 
 // plans reads redrives strongly consistent and closes them. The same entry again

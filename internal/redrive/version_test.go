@@ -105,7 +105,7 @@ func (v *versions) reports(p policy.Policy, skip, days int, change ...func(*job.
 		at := firstOfMarch.AddDate(0, 0, skip+i)
 		run = job.Run{
 			ID: job.ScheduledRunID(p.Region, p.Name, at), Rev: 1, Region: p.Region, Policy: p.Name, Version: p.Version, PolicySHA256: p.SHA256(),
-			Mode: job.ReportOnly, Scheduled: at, Cutoff: p.Cutoff(at), State: job.Closed, Examined: 9, Candidates: 7,
+			Mode: job.ReportOnly, Scheduled: at, OpenedAt: at, Cutoff: p.Cutoff(at), State: job.Closed, Examined: 9, Candidates: 7,
 		}
 		run.Totals.Candidates, run.Totals.Bytes = 7, 4096
 		run.Totals.Counts[job.WouldDelete], run.Totals.Counts[job.Held] = 5, 2

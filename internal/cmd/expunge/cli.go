@@ -51,6 +51,7 @@ type commands struct {
 
 	checks
 
+	Start   startCommand    `cmd:"" help:"Open the run of a scheduled date that never ran." group:"order"`
 	Request requestCommand  `cmd:"" help:"Evaluate a policy for one tenant now, as its next scheduled run would." group:"order"`
 	Redrive redriveCommands `cmd:"" help:"Move dead pages back, through gates." group:"order"`
 	Discard discardCommand  `cmd:"" help:"Give up dead pages, or letters that are no dead page's." group:"order"`

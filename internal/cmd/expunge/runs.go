@@ -17,7 +17,7 @@ import (
 // runsCommand shows runs.
 type runsCommand struct {
 	Policy string `placeholder:"NAME" help:"Only runs of this policy."`
-	Late   bool   `help:"Only what is past its policy's objective, ready, waiting, leased and dead pages apart."`
+	Late   bool   `help:"Only what is past its policy's objective, ready, waiting, leased and dead pages apart, and dates that never ran."`
 	Limit  int    `default:"5" help:"How many ended runs of each policy to show; 0 shows none."`
 }
 
@@ -32,6 +32,8 @@ type runList struct {
 	Late   bool        `json:"late"` // only late runs are shown
 	Brakes []brakeView `json:"brakes"`
 	Runs   []runView   `json:"runs"`
+	// Missed are the dates of the last week that never ran.
+	Missed []missedDate `json:"missed"`
 }
 
 // runView is one run.
@@ -138,11 +140,14 @@ func (c *runsCommand) run(ctx context.Context, d *desk) error {
 			list.Runs = append(list.Runs, v)
 		}
 	}
+	if list.Missed, err = missed(ctx, r, names, list.AsOf); err != nil {
+		return err
+	}
 	list.Next = c.next(d, list)
 	if err := d.show(list); err != nil {
 		return err
 	}
-	if c.Late && len(list.Runs) > 0 {
+	if c.Late && len(list.Runs)+len(list.Missed) > 0 {
 		return wrong("something is late")
 	}
 	return nil
@@ -292,6 +297,9 @@ func (c *runsCommand) next(d *desk, list *runList) []string {
 		case v.Late:
 			next = append(next, d.command("explain", string(v.RunID)))
 		}
+	}
+	for _, m := range list.Missed {
+		next = append(next, d.command("start", m.Policy, instant(m.Scheduled)))
 	}
 	if len(list.Brakes) > 0 {
 		next = append(next, d.command("brake", "list"))

@@ -15,10 +15,13 @@ func (l *runList) write(s *sheet) {
 	for _, b := range l.Brakes {
 		s.alert(red, b.sentence())
 	}
+	writeMissed(s, l.Missed)
 	if len(l.Runs) == 0 {
-		if l.Late {
+		switch {
+		case len(l.Missed) > 0:
+		case l.Late:
 			s.line("Nothing is late.")
-		} else {
+		default:
 			s.line("No run.")
 		}
 		return
