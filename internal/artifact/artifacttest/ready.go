@@ -25,7 +25,12 @@ func readyCases() []testCase {
 }
 
 func (s suite) ready(ctx context.Context, q job.Query) error {
-	return s.Store.(readier).Ready(ctx, q, s.Region) //nolint:forcetypeassert // isReadier
+	s.Helper()
+	store, ok := s.Store.(readier)
+	if !ok {
+		s.Fatal("the store has lost Ready")
+	}
+	return store.Ready(ctx, q, s.Region)
 }
 
 func readyBuckets(s suite) {

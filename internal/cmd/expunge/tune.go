@@ -183,8 +183,8 @@ func (a *tuned) from(m []measured, objective time.Duration, now time.Time) {
 	a.WaitMedian, a.Wait95 = quantile(waits, 0.5).Seconds(), quantile(waits, 0.95).Seconds()
 	a.PerDay = float64(a.Pages) / (now.Sub(a.Since).Hours() / 24)
 	a.ObjectiveSeconds = objective.Seconds()
-	work := time.Duration(0)
-	a.Busiest, work, a.BusiestAt = busiest(m, objective)
+	pages, work, when := busiest(m, objective)
+	a.Busiest, a.BusiestAt = pages, when
 	a.BusiestWork = work.Seconds()
 	a.Utilisation = work.Seconds() / (float64(a.Workers) * objective.Seconds())
 	a.Suggested = max(2, int(math.Ceil(work.Seconds()/(comfort*objective.Seconds()))))

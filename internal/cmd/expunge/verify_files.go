@@ -85,7 +85,7 @@ func (f *folder) read(name string) ([]byte, error) {
 	if err != nil {
 		return nil, wrong(name + " in " + f.path + " can not be read: " + reasonOf(err))
 	}
-	defer file.Close()
+	defer file.Close() //nolint:errcheck // it is only read
 	data, err := io.ReadAll(io.LimitReader(file, maxDocument+1))
 	switch {
 	case err != nil:
@@ -128,10 +128,10 @@ func (f *folder) write(name string, data []byte) error {
 	if stored, err := f.read(name); err == nil && bytes.Equal(stored, data) {
 		return nil
 	}
-	if err := f.root.MkdirAll(path.Dir(name), 0o755); err != nil {
+	if err := f.root.MkdirAll(path.Dir(name), 0o750); err != nil {
 		return wrong(name + " can not be kept in " + f.path + ": " + reasonOf(err))
 	}
-	file, err := f.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	file, err := f.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o640)
 	if errors.Is(err, fs.ErrExist) {
 		return wrong(f.path + " holds other bytes under " + name + ": give an empty folder")
 	}
@@ -150,7 +150,7 @@ const loaders = 16
 
 // saveEvidence keeps the documents in a folder. The first error ends it.
 func saveEvidence(ctx context.Context, dir string, names []string, read func(string) ([]byte, error)) (*folder, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, wrong("the folder " + dir + " can not be made: " + reasonOf(err))
 	}
 	f, err := openFolder(dir)
