@@ -126,9 +126,9 @@ func (r *Redriver) drillable(run job.Run, page job.Page) error {
 	refuse := func(text string) error { return failure.New(failure.Conflict, opDrill, text) }
 	switch {
 	case !strings.HasPrefix(run.RequestID, DrillPrefix):
-		return failure.New(failure.Forbidden, opDrill, "the run is not a drill's: only a request whose id begins with "+DrillPrefix+" is")
+		return failure.New(failure.Invalid, opDrill, "the run is not a drill's: only a request whose id begins with "+DrillPrefix+" is")
 	case run.Region != r.Region || run.Tenant != page.Tenant:
-		return failure.New(failure.Forbidden, opDrill, "the page is of another region, or of another tenant than the request")
+		return failure.New(failure.Invalid, opDrill, "the page is of another region, or of another tenant than the request")
 	case run.State != job.Released:
 		return refuse("the run is " + string(run.State) + ", and only a released one can be drilled: approve it, or ask again with fewer objects")
 	case page.Kind != job.RangePage:
@@ -150,3 +150,7 @@ func poisonOf(run job.RunID) []byte {
 	}
 	return b
 }
+
+// PoisonSHA256 is the hash by which a drill's malformed message is known among the
+// dead letters: 64 hex digits.
+func PoisonSHA256(run job.RunID) string { return hashOf(poisonOf(run)) }

@@ -165,7 +165,7 @@ type rehearsal struct {
 // up: then it counts as missing.
 func (d *rehearsal) gather(ctx context.Context, giveUp bool) error {
 	if !drillsRequest(d.run) {
-		return failure.New(failure.Forbidden, opFinish, "the run is not a drill's")
+		return failure.New(failure.Invalid, opFinish, "the run is not a drill's")
 	}
 	if err := d.orders(ctx); err != nil {
 		return err
@@ -321,13 +321,13 @@ func (d *rehearsal) checks() []DrillCheck {
 	return []DrillCheck{
 		check("ordered", !d.started.At.After(p.Death.At), "The order to end the page is of "+at(d.started.At)+", its death of "+at(p.Death.At)+"."),
 		check("dead letter", p.Death.Reason == job.ReasonAttempts && !p.Death.LetterAt.IsZero(), "It died of "+string(p.Death.Reason)+", and its dead letter is "+since(p.Death.LetterAt)+"."),
-		check("approved", inPlan && !d.applied.At.IsZero() && !d.plan.AppliedAt.IsZero() && d.plan.Override == "", "The plan that moved it is "+named(string(p.RedriveID))+", ordered "+since(d.applied.At)+", without an override."),
-		check("attempts", p.Attempts > 0, "Workers have taken it up "+strconv.Itoa(p.Attempts)+" times since."),
+		check("approved", inPlan && !d.applied.At.IsZero() && !d.plan.AppliedAt.IsZero() && d.plan.Override == "", "It was moved by plan "+named(string(p.RedriveID))+", whose order is "+since(d.applied.At)+"."),
+		check("attempts", p.Attempts > 0, "Attempts of workers: "+strconv.Itoa(p.Attempts)+"."),
 		check("one final state", p.State == job.Completed && p.Counts.Sum()+p.Moved == p.Planned, "It is "+string(p.State)+": "+strconv.Itoa(p.Counts.Sum())+" outcomes and "+strconv.Itoa(p.Moved)+" split off of "+strconv.Itoa(p.Planned)+" items."),
 		d.oneReceipt(),
 		check("quarantine", d.poison != nil && d.standing == Quarantined && d.poison.Letter.Reason == job.ReasonMalformed && !d.plan.AppliedAt.IsZero(),
-			"The malformed message is "+d.lay()+" after the redrive."),
-		check("discard", d.discarded == Discarded, "Its discarding is "+named(string(d.discarded))+"."),
+			"After the redrive the malformed message was "+d.lay()+"."),
+		check("discard", d.discarded == Discarded, "Giving it up then: "+named(string(d.discarded))+"."),
 	}
 }
 
@@ -358,7 +358,7 @@ func (d *rehearsal) lay() string {
 	if d.poison == nil {
 		return "not seen"
 	}
-	return string(d.standing) + " for " + named(string(d.poison.Letter.Reason))
+	return "among the dead letters, " + string(d.standing) + ", reason " + named(string(d.poison.Letter.Reason))
 }
 
 // since says when something happened.

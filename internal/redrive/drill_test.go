@@ -181,7 +181,7 @@ func TestDrillRefuses(t *testing.T) {
 		class   failure.Class
 		text    string
 	}{
-		"an honest request":   {"erase-1", nil, failure.Forbidden, "is not a drill's"},
+		"an honest request":   {"erase-1", nil, failure.Invalid, "is not a drill's"},
 		"a claimed page":      {"drill-1", change(func(p *job.Page) { p.State, p.Fence, p.Attempts = job.Claimed, 1, 1 }), failure.Conflict, "a worker has had the page"},
 		"one that was parked": {"drill-1", change(func(p *job.Page) { p.State, p.Fence = job.Planned, 1 }), failure.Conflict, "a worker has had the page"},
 		"an open intent":      {"drill-1", change(func(p *job.Page) { p.Intent = job.Intent{Plan: "x", Fence: 1, Deletes: 1} }), failure.Conflict, "a worker has had the page"},
@@ -196,7 +196,7 @@ func TestDrillRefuses(t *testing.T) {
 		}, failure.Conflict, "the run is awaiting_approval"},
 		"another region": {"drill-1", func(r *region, _ *job.Page) {
 			r.Redriver = r.another(func(c *redrive.Config) { c.Region = "us-east-1" })
-		}, failure.Forbidden, "another region"},
+		}, failure.Invalid, "another region"},
 		"no such page": {"drill-1", func(_ *region, p *job.Page) { p.ID = job.PageID(strings.Repeat("0", 32)) }, failure.Absent, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -225,7 +225,7 @@ func TestDrillRefuses(t *testing.T) {
 	refused(t, err, failure.Conflict, "no drill has ended this page")
 	r, page = braked(t, "erase-1", "exports")
 	_, err = ask[redrive.DrillFinished](r, r.Redriver, finish(page, true))
-	refused(t, err, failure.Forbidden, "not a drill's")
+	refused(t, err, failure.Invalid, "not a drill's")
 }
 
 // A worker that claims the page between the look and the write wins: the page is left
