@@ -170,7 +170,9 @@ func (c *Cloud) create(ctx context.Context, o CloudOptions) (contract.Environmen
 		}
 	}
 	var err error
-	if env.LettersQueue, err = c.createQueue(ctx, "dead-letters", nil); err != nil {
+	seconds := func(d time.Duration) string { return fmt.Sprint(int(d.Seconds())) }
+	kept := map[string]string{"MessageRetentionPeriod": seconds(c.Settings.DeadLetterRetention)}
+	if env.LettersQueue, err = c.createQueue(ctx, "dead-letters", kept); err != nil {
 		return env, err
 	}
 	letters, err := c.sqs.Queue(c.Region, "dead-letters")
@@ -178,8 +180,9 @@ func (c *Cloud) create(ctx context.Context, o CloudOptions) (contract.Environmen
 		return env, err
 	}
 	redrive := map[string]string{
-		"VisibilityTimeout": fmt.Sprint(int(c.Settings.Visibility().Seconds())),
-		"RedrivePolicy":     fmt.Sprintf(`{"deadLetterTargetArn":%q,"maxReceiveCount":%d}`, letters.ARN(), c.Settings.MaxReceives),
+		"VisibilityTimeout":      seconds(c.Settings.Visibility()),
+		"MessageRetentionPeriod": seconds(c.Settings.SourceRetention),
+		"RedrivePolicy":          fmt.Sprintf(`{"deadLetterTargetArn":%q,"maxReceiveCount":%d}`, letters.ARN(), c.Settings.MaxReceives),
 	}
 	if env.PagesQueue, err = c.createQueue(ctx, "pages", redrive); err != nil {
 		return env, err
