@@ -156,7 +156,9 @@ func (c *Cloud) create(ctx context.Context, o CloudOptions) (contract.Environmen
 		Table: tableName, EvidenceBucket: evidenceName, EnqueueName: "enqueue", RedriveName: "redrive",
 		CodeVersion: codeVersion, Scale: fmt.Sprint(cloudScale),
 	}
-	if _, err := dynamodb.NewFromConfig(c.config.Config).CreateTable(ctx, ledger.Schema(tableName)); err != nil {
+	schema := ledger.Schema(tableName)
+	schema.DeletionProtectionEnabled = aws.Bool(true)
+	if _, err := dynamodb.NewFromConfig(c.config.Config).CreateTable(ctx, schema); err != nil {
 		return env, err
 	}
 	buckets := s3.NewFromConfig(c.config.Config, func(o *s3.Options) { o.UsePathStyle = true })
@@ -165,7 +167,9 @@ func (c *Cloud) create(ctx context.Context, o CloudOptions) (contract.Environmen
 		names[p.Bucket] = true
 	}
 	for name := range names {
-		if _, err := buckets.CreateBucket(ctx, createBucket(name, c.Region)); err != nil {
+		in := createBucket(name, c.Region)
+		in.ObjectLockEnabledForBucket = aws.Bool(name == evidenceName) // and versions with it: evidence is never replaced
+		if _, err := buckets.CreateBucket(ctx, in); err != nil {
 			return env, err
 		}
 	}
