@@ -291,7 +291,10 @@ func TestEveryWriteOfADrillsEnd(t *testing.T) {
 		return r, page
 	}
 	under := func(r *region, s *script, f func()) {
-		kept := r.Evidence.(*evidence.Memory)
+		kept, ok := r.Evidence.(*evidence.Memory)
+		if !ok {
+			r.t.Fatal("the region's evidence is not in memory")
+		}
 		kept.Hook = s.hook
 		r.under(s, f)
 		kept.Hook = nil

@@ -123,7 +123,7 @@ func (c *clinic) queues() {
 	c.outputs.LettersQueue = c.queue("dead-letters", map[string]string{"MessageRetentionPeriod": seconds(s.DeadLetterRetention)})
 	source := map[string]string{
 		"VisibilityTimeout": seconds(s.Visibility()), "MessageRetentionPeriod": seconds(s.SourceRetention),
-		"RedrivePolicy": fmt.Sprintf(`{"deadLetterTargetArn":"%s","maxReceiveCount":%d}`, c.arn("dead-letters"), s.MaxReceives),
+		"RedrivePolicy": fmt.Sprintf(`{"deadLetterTargetArn":%q,"maxReceiveCount":%d}`, c.arn("dead-letters"), s.MaxReceives),
 	}
 	c.outputs.PagesQueue, c.outputs.ReportQueue = c.queue("pages", source), c.queue("pages-report", source)
 }
@@ -321,7 +321,7 @@ func TestDoctorFinds(t *testing.T) {
 		}
 	}
 	deny := func(action, resource string) string {
-		return fmt.Sprintf(`{"Version":"2012-10-17","Statement":[{"Sid":"Keep","Effect":"Deny","Principal":"*","Action":"%s","Resource":"%s"}]}`, action, resource)
+		return fmt.Sprintf(`{"Version":"2012-10-17","Statement":[{"Sid":"Keep","Effect":"Deny","Principal":"*","Action":%q,"Resource":%q}]}`, action, resource)
 	}
 	for name, c := range map[string]struct {
 		ailment

@@ -226,7 +226,7 @@ func (v *verification) check() error {
 			rest = append(rest, verifyFinding(f))
 		}
 	}
-	a.Faults, a.Findings = len(faults), append(faults, rest...)
+	a.Faults, a.Findings = len(faults), slices.Concat(faults, rest)
 	return nil
 }
 

@@ -85,7 +85,7 @@ func (f *folder) read(name string) ([]byte, error) {
 	if err != nil {
 		return nil, wrong(name + " in " + f.path + " can not be read: " + reasonOf(err))
 	}
-	defer file.Close()
+	defer file.Close() //nolint:errcheck // it was only read
 	data, err := io.ReadAll(io.LimitReader(file, maxDocument+1))
 	switch {
 	case err != nil:
@@ -150,7 +150,7 @@ const loaders = 16
 
 // saveEvidence keeps the documents in a folder. The first error ends it.
 func saveEvidence(ctx context.Context, dir string, names []string, read func(string) ([]byte, error)) (*folder, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, wrong("the folder " + dir + " can not be made: " + reasonOf(err))
 	}
 	f, err := openFolder(dir)
