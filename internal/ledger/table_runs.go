@@ -150,7 +150,7 @@ func (t *Table) RecentRuns(ctx context.Context, name string, limit int) ([]job.R
 	if err != nil {
 		return nil, err
 	}
-	all := append(scheduled, others...)
+	all := slices.Concat(scheduled, others)
 	slices.SortFunc(all, func(a, b job.Run) int { return cmp.Or(b.Scheduled.Compare(a.Scheduled), cmp.Compare(b.ID, a.ID)) })
 	return all[:min(limit, len(all))], nil
 }

@@ -25,7 +25,8 @@ func TestWritesPerPage(t *testing.T) {
 		got[write]++
 	}
 	want := map[string]int{
-		"ledger publish-policy": 1, "ledger open-run": 1, "ledger run:released": 1, "ledger run:closed": 1, "ledger watch": 1,
+		"ledger publish-policy": 2, // by enqueue, and with the first watch
+		"ledger open-run":       1, "ledger run:released": 1, "ledger run:closed": 1, "ledger watch": 1,
 		"ledger record": pages, "ledger pages:sent": 1, "ledger page:claimed": pages, "ledger intend": pages, "ledger complete": pages,
 		"store delete": pages, "queue send": pages / 10, "queue ack": pages,
 	}

@@ -156,7 +156,9 @@ func (c *Cloud) create(ctx context.Context, o CloudOptions) (contract.Environmen
 		Table: tableName, EvidenceBucket: evidenceName, EnqueueName: "enqueue", RedriveName: "redrive",
 		CodeVersion: codeVersion, Scale: fmt.Sprint(cloudScale),
 	}
-	if _, err := dynamodb.NewFromConfig(c.config.Config).CreateTable(ctx, ledger.Schema(tableName)); err != nil {
+	schema := ledger.Schema(tableName)
+	schema.DeletionProtectionEnabled = aws.Bool(true)
+	if _, err := dynamodb.NewFromConfig(c.config.Config).CreateTable(ctx, schema); err != nil {
 		return env, err
 	}
 	buckets := s3.NewFromConfig(c.config.Config, func(o *s3.Options) { o.UsePathStyle = true })
@@ -165,12 +167,16 @@ func (c *Cloud) create(ctx context.Context, o CloudOptions) (contract.Environmen
 		names[p.Bucket] = true
 	}
 	for name := range names {
-		if _, err := buckets.CreateBucket(ctx, createBucket(name, c.Region)); err != nil {
+		in := createBucket(name, c.Region)
+		in.ObjectLockEnabledForBucket = aws.Bool(name == evidenceName) // and versions with it: evidence is never replaced
+		if _, err := buckets.CreateBucket(ctx, in); err != nil {
 			return env, err
 		}
 	}
 	var err error
-	if env.LettersQueue, err = c.createQueue(ctx, "dead-letters", nil); err != nil {
+	seconds := func(d time.Duration) string { return fmt.Sprint(int(d.Seconds())) }
+	kept := map[string]string{"MessageRetentionPeriod": seconds(c.Settings.DeadLetterRetention)}
+	if env.LettersQueue, err = c.createQueue(ctx, "dead-letters", kept); err != nil {
 		return env, err
 	}
 	letters, err := c.sqs.Queue(c.Region, "dead-letters")
@@ -178,8 +184,9 @@ func (c *Cloud) create(ctx context.Context, o CloudOptions) (contract.Environmen
 		return env, err
 	}
 	redrive := map[string]string{
-		"VisibilityTimeout": fmt.Sprint(int(c.Settings.Visibility().Seconds())),
-		"RedrivePolicy":     fmt.Sprintf(`{"deadLetterTargetArn":%q,"maxReceiveCount":%d}`, letters.ARN(), c.Settings.MaxReceives),
+		"VisibilityTimeout":      seconds(c.Settings.Visibility()),
+		"MessageRetentionPeriod": seconds(c.Settings.SourceRetention),
+		"RedrivePolicy":          fmt.Sprintf(`{"deadLetterTargetArn":%q,"maxReceiveCount":%d}`, letters.ARN(), c.Settings.MaxReceives),
 	}
 	if env.PagesQueue, err = c.createQueue(ctx, "pages", redrive); err != nil {
 		return env, err

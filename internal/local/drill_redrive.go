@@ -37,7 +37,8 @@ func (r *rehearsal) ask(ctx context.Context, request map[string]any) (answer mov
 	if err != nil {
 		return answer, err
 	}
-	return answer, json.Unmarshal(got.Payload, &answer)
+	err = json.Unmarshal(got.Payload, &answer)
+	return answer, err
 }
 
 // until looks again and again until it is done.

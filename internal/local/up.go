@@ -40,6 +40,7 @@ func nightObjects() []batch {
 		{"rendered-invoices", "invoices/acme-eu/invoice-of-this-year-", ".pdf", 120, 1_200, 100 * oneDay},
 		{"nightly-reports", "reports/acme-eu/report-", ".html", 90, 500, 45 * oneDay},
 		{"nightly-reports", "reports/acme-eu/new-", ".html", 100, 500, 5 * oneDay},
+		{"nightly-reports", "reports/test/sample-", ".html", 5, 500, 45 * oneDay}, // the drill's tenant
 	}
 	for i := range slowTenants {
 		prefix := fmt.Sprintf("uploads/school-%03d/", i+100)

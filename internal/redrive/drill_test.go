@@ -293,7 +293,7 @@ func TestEveryWriteOfADrillsEnd(t *testing.T) {
 	under := func(r *region, s *script, f func()) {
 		kept, ok := r.Evidence.(*evidence.Memory)
 		if !ok {
-			r.t.Fatal("the evidence is not in memory")
+			r.t.Fatal("the region's evidence is not in memory")
 		}
 		kept.Hook = s.hook
 		r.under(s, f)

@@ -32,7 +32,7 @@ func (d *desk) readPolicy(path string) (policy.Policy, error) {
 	if err != nil {
 		return policy.Policy{}, wrong("the file " + path + " can not be opened: " + reasonOf(err))
 	}
-	defer file.Close() //nolint:errcheck // it is only read
+	defer file.Close() //nolint:errcheck // it was only read
 	data, err := io.ReadAll(io.LimitReader(file, policy.MaxFileBytes+1))
 	if err != nil {
 		return policy.Policy{}, wrong("the file " + path + " can not be read: " + reasonOf(err))

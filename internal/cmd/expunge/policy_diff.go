@@ -104,7 +104,7 @@ func (c *policyDiff) sides(ctx context.Context, d *desk) (old, next sourced, err
 		return old, next, err
 	}
 	parts := deployedName.FindStringSubmatch(c.Old)
-	if len(parts) == 0 || parts[4] != "" {
+	if len(parts) != 5 || parts[4] != "" {
 		return old, next, usage("to compare with "+c.Old+", name the other side too", "expunge policy diff --help")
 	}
 	if old, err = d.approvedOr(ctx, parts[1], false); err != nil {

@@ -85,7 +85,7 @@ func (f *folder) read(name string) ([]byte, error) {
 	if err != nil {
 		return nil, wrong(name + " in " + f.path + " can not be read: " + reasonOf(err))
 	}
-	defer file.Close() //nolint:errcheck // it is only read
+	defer file.Close() //nolint:errcheck // it was only read
 	data, err := io.ReadAll(io.LimitReader(file, maxDocument+1))
 	switch {
 	case err != nil:

@@ -132,10 +132,9 @@ func openContains(t *testing.T, l Ledger) {
 	}
 	for _, state := range job.PageStates() {
 		in := &open
-		switch state {
-		case job.Dead:
+		if state == job.Dead {
 			in = &dead
-		case job.Completed, job.Discarded:
+		} else if state.Terminal() {
 			in = nil
 		}
 		put(string(state), state, instant, in)
