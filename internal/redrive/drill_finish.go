@@ -90,7 +90,7 @@ func (r *Redriver) finish(ctx context.Context, deadline time.Time, q DrillFinish
 	if err != nil {
 		return a, err
 	}
-	a.Evidence = drillName(run)
+	a.Evidence = DrillName(run)
 	kept, err := r.Evidence.Get(ctx, a.Evidence)
 	switch {
 	case err == nil:
@@ -116,10 +116,10 @@ func (r *Redriver) finish(ctx context.Context, deadline time.Time, q DrillFinish
 	return a, r.enter(ctx, a.Report)
 }
 
-// drillName is where a drill's report is kept: one name for each drill.
+// DrillName is where a drill's report is kept: one name for each drill.
 //
 //	drills/<when the request was opened>-<run_id>.json
-func drillName(run job.Run) string {
+func DrillName(run job.Run) string {
 	return "drills/" + run.OpenedAt.UTC().Format("20060102t150405z") + "-" + string(run.ID) + ".json"
 }
 

@@ -80,19 +80,26 @@ func (b *bucket) region(ctx context.Context, what, region string) bool {
 		b.failed(what+", region", err)
 		return sdk.Code(err) == "AccessDenied"
 	}
-	is := string(out.LocationConstraint)
-	switch is { // S3's names of old: https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetBucketLocation.html
-	case "":
-		is = "us-east-1"
-	case "EU":
-		is = "eu-west-1"
-	}
+	is := bucketRegion(out)
 	if is != region {
 		b.problem(what, "it is in "+is+" and not in "+region+": no run opens on it", "correct the policy's region, and deploy it there")
 		return false
 	}
 	b.ok(what, "in "+is)
 	return true
+}
+
+// bucketRegion is the region of an answer. Two have names of old:
+// https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetBucketLocation.html
+func bucketRegion(out *awss3.GetBucketLocationOutput) string {
+	switch out.LocationConstraint {
+	case "":
+		return "us-east-1"
+	case s3types.BucketLocationConstraintEu:
+		return "eu-west-1"
+	default:
+		return string(out.LocationConstraint)
+	}
 }
 
 // versioning compares what the bucket keeps with what the policy means to remove.
