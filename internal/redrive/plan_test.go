@@ -133,7 +133,7 @@ func TestGates(t *testing.T) {
 		{name: "outside the policy S14", gate: redrive.GateClass, passes: true, do: func(r *region, _ job.Run, p job.Page) {
 			r.set(p, func(p *job.Page) { p.Death.Reason = job.ReasonOutsidePolicy })
 		}, words: []string{"quarantined", "override"}},
-		{name: "an unknown policy version that is on record again R97", gate: redrive.GateClass, open: true, do: func(r *region, _ job.Run, p job.Page) {
+		{name: "an unknown policy version that is on record again R96 R97", gate: redrive.GateClass, open: true, do: func(r *region, _ job.Run, p job.Page) {
 			r.set(p, func(p *job.Page) { p.Death.Reason = job.ReasonUnknownPolicy })
 		}, words: []string{"on record again"}},
 		{name: "a newer version F18", gate: redrive.GatePolicy, passes: true, do: func(r *region, _ job.Run, _ job.Page) {
@@ -221,7 +221,7 @@ func TestAgeGateOpensWhenItSays(t *testing.T) {
 	}
 }
 
-// S14: a page of a policy version that is not on record stays, until the version is
+// S14, R96: a page of a policy version that is not on record stays, until the version is
 // published again with the run's content.
 func TestPolicyOffRecord(t *testing.T) {
 	r := newRegion(t)

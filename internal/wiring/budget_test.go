@@ -80,6 +80,7 @@ func closeCalls() []callRow {
 		{"dynamodb BatchGetItem", 1, 0, 0, "those pages"},
 		{"s3 PutObject", 1, 0, 0, "its manifest"},
 		{"dynamodb TransactWriteItems", 1, 0, 0, "close the run, and put it into its policy's history"},
+		{"dynamodb TransactWriteItems", 1, 0, 0, "publish the policy with its first watch, once in its life"},
 		{"dynamodb Query", 1, 0, 0, "the index of open redrives: none"},
 	}
 }

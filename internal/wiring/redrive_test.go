@@ -243,7 +243,8 @@ func afterVersion(t *testing.T, r *region) {
 	wantEqual(t, "outcomes", r.outcomes(id), map[string]int{"deleted": 4, "held": 1})
 }
 
-// The whole way on the real adapters: what the store refused is dead; the process
+// R95: the function alone is enough, asked by a tool or from the console. The whole way
+// on the real adapters: what the store refused is dead; the process
 // that moves it back dies between the row and the message, between the message and
 // the letter; reconcile's call goes on, and a worker settles every item once.
 func TestRedriveOnTheAdapters(t *testing.T) {

@@ -62,8 +62,8 @@ func after(i int) string {
 	return fmt.Sprintf("%03d", i)
 }
 
-// R114: the thresholds come from observed arrival and service rates.
-func TestR114Tune(t *testing.T) {
+// R114, R115: thresholds and concurrency come from observed arrival and service rates.
+func TestR114R115Tune(t *testing.T) {
 	// Ten pages at once and two an hour later, 40 s each; the first wait for nobody.
 	pages := [][3]int{{3600, 40, 0}, {3700, 40, 0}}
 	for i := range 10 {
