@@ -207,9 +207,9 @@ func (a *area) topic(ctx context.Context, what, arn string) {
 	case len(heard) == 0 && pending == 0:
 		a.problem(what, "nobody is subscribed: the alarms tell nobody", "subscribe whoever is on call to "+arn)
 	case len(heard) == 0:
-		a.problem(what, report.Count(pending, "subscription")+" wait to be confirmed: the alarms tell nobody", "open the link in the message that SNS has sent, or subscribe again")
+		a.problem(what, report.Count(pending, "subscription")+" not confirmed: the alarms tell nobody", "open the link in the message that SNS has sent, or subscribe again")
 	case pending > 0:
-		a.warning(what, hearing(heard)+" hear of it; "+report.Count(pending, "subscription")+" wait to be confirmed", "open the link in the message that SNS has sent, or subscribe again")
+		a.warning(what, hearing(heard)+" hear of it; "+report.Count(pending, "subscription")+" not confirmed", "open the link in the message that SNS has sent, or subscribe again")
 	default:
 		a.ok(what, hearing(heard)+" hear of it")
 	}

@@ -374,10 +374,10 @@ func TestDoctorFinds(t *testing.T) {
 		"nobody is subscribed": {ailment{after: func(c *clinic) { c.subscribe("expunge-page") }}, "topics", healthProblem, "nobody is subscribed"},
 		"not confirmed": {ailment{after: func(c *clinic) {
 			c.subscribe("expunge-page", sns.Subscription{Protocol: "email", Endpoint: "a@example.com", Pending: true})
-		}}, "topics", healthProblem, "wait to be confirmed: the alarms tell nobody"},
+		}}, "topics", healthProblem, "1 subscription not confirmed: the alarms tell nobody"},
 		"one not confirmed": {ailment{after: func(c *clinic) {
 			c.subscribe("expunge-ticket", sns.Subscription{Protocol: "email", Endpoint: "a@example.com", Pending: true}, sns.Subscription{Protocol: "https", Endpoint: "https://example.com"})
-		}}, "topics", healthWarning, "1 by https hear of it; 1 subscription wait"},
+		}}, "topics", healthWarning, "1 by https hear of it; 1 subscription not confirmed"},
 		"the topic is gone": {ailment{after: func(c *clinic) { c.renamed(func(o *contract.Outputs) { o.PageTopic += "x" }) }}, "topics", healthProblem, "there is no such topic"},
 		"a newer version": {ailment{after: func(c *clinic) {
 			c.publish(changed(c.t, exportsPolicy, "version: 1", "version: 2", "retention_days: 30", "retention_days: 7"))

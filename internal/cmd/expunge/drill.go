@@ -155,7 +155,7 @@ func (l *drilling) step(text string) {
 }
 
 // brakeReason is the reason of a drill's brake. By it a later command knows its own.
-func brakeReason(request string) string { return "drill " + request }
+func brakeReason(request string) string { return request }
 
 // begin asks for the tenant's run under a brake, and ends one of its pages before any
 // worker has it.

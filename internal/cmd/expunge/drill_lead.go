@@ -217,7 +217,7 @@ func (a *drillAnswer) write(s *sheet) {
 	s.table(t)
 	s.line()
 	if a.Report.Passed {
-		s.line("The drill has passed. From the order to move the page back to its end it took ", span(time.Duration(a.Report.RecoverySeconds*float64(time.Second)).Round(time.Second)), ".")
+		s.line("The drill has passed. From the order to move the page back to its end it took ", plainSeconds(a.Report.RecoverySeconds), " s.")
 	} else {
 		s.alert(red, "The drill has failed.")
 	}

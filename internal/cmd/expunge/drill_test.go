@@ -55,7 +55,7 @@ func drillMask(s said) string {
 	text = anyInstant.ReplaceAllString(text, "INSTANT")
 	text = regexp.MustCompile(`\d{8}t\d{6}z`).ReplaceAllString(text, "STAMP")
 	text = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`).ReplaceAllString(text, "MESSAGE")
-	text = regexp.MustCompile(`(took |"recovery_seconds": )[0-9.]+(s\.|,)`).ReplaceAllString(text, "${1}SECONDS$2")
+	text = regexp.MustCompile(`(took |"recovery_seconds": )[0-9.e-]+( s\.|,)`).ReplaceAllString(text, "${1}SECONDS$2")
 	return regexp.MustCompile(`(INSTANT|\.\d+Z)+`).ReplaceAllString(regexp.MustCompile(`\d{4}-\d\d-\d\dT[0-9:.]+Z`).ReplaceAllString(text, "INSTANT"), "INSTANT")
 }
 
@@ -89,6 +89,8 @@ func TestR127Drill(t *testing.T) {
 	}
 	r.reconcile()
 	r.ok("verify", string(entries[0].RunID))
+	again := r.ok(drillArgs("--json", "--resume="+regexp.MustCompile(`drill-\d\S+`).FindString(s.out))...)
+	golden(t, "drill-json", drillMask(again))
 }
 
 // drillSaid is what a machine reads.

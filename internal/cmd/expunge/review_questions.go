@@ -256,7 +256,7 @@ func (v *review) rehearses(ctx context.Context, q *reviewRow) {
 		return
 	}
 	q.found("A drill of " + kept.Policy + " passed " + span(v.now.Sub(e.At)) + " ago: from the order to move the page back to its end it took " +
-		span(time.Duration(kept.RecoverySeconds*float64(time.Second)).Round(time.Second)) + ".")
+		plainSeconds(kept.RecoverySeconds) + " s.")
 	q.found("It had a transient failure, which was redriven, and a terminal one, which stayed quarantined: " + report.Count(len(kept.Checks), "check") + ".")
 }
 

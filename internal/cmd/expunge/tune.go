@@ -50,7 +50,7 @@ func newCapacity(workers int, window, service time.Duration) capacity {
 // sentence shows the arithmetic.
 func (c capacity) sentence() string {
 	return fmt.Sprintf("%d workers x %s s / %s s a page = %.1f: %d pages at full use, and 60 %% of that, %d, with room for a burst.",
-		c.Workers, plainSeconds(c.WindowSeconds), plainSeconds(c.ServiceSeconds), float64(c.Workers)*c.WindowSeconds/c.ServiceSeconds, c.Full, c.Comfortable)
+		c.Workers, plainSeconds(c.WindowSeconds), plainSeconds(c.ServiceSeconds), math.Floor(float64(c.Workers)*c.WindowSeconds/c.ServiceSeconds*10)/10, c.Full, c.Comfortable)
 }
 
 // plainSeconds writes seconds with one decimal at most.

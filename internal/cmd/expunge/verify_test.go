@@ -126,6 +126,7 @@ func TestVerifyText(t *testing.T) {
 	drop("plan/")(t, dir, run)
 	s := offline(t, "verify", string(run.ID), "--from="+dir, "--root="+run.Seal.Root)
 	golden(t, "verify", masked(s.out+s.err, dir))
+	golden(t, "verify-json", masked(offline(t, "verify", string(run.ID), "--from="+dir, "--json").out, dir))
 }
 
 // masked puts words in the place of the hashes, the ids and a path in a text.
