@@ -165,9 +165,11 @@ func (m *move) all(ctx context.Context) (Applied, error) {
 	}
 	m.did.Remaining += len(rest)
 	if m.did.Remaining == 0 {
-		var clean bool
-		m.did.Swept, clean = m.sweep(ctx, m.deadline)
-		m.did.Done = clean && !m.held() && m.finish(ctx)
+		var clean, cut bool
+		m.did.Swept, clean, cut = m.sweep(ctx, m.deadline)
+		// A call that moves nothing has all its time for the sweep, and no other has more.
+		hurried := cut && m.did.Moved > 0
+		m.did.Done = clean && !hurried && !m.held() && m.finish(ctx)
 	}
 	switch {
 	case m.did.Done && len(m.did.Left) > 0:

@@ -38,6 +38,9 @@ func (r *Redriver) brake(ctx context.Context, _ time.Time, q BrakeRequest) (a Br
 	if q.Set != On && q.Set != Off {
 		return a, failure.New(failure.Invalid, opBrake, "set is on or off")
 	}
+	if q.Policy != "" && !isName(q.Policy) {
+		return a, failure.New(failure.Invalid, opBrake, nameText)
+	}
 	if q.Version < 0 || q.Version > 0 && q.Policy == "" {
 		return a, failure.New(failure.Invalid, opBrake, "policy_version is a version of the policy that is named, 1 or higher; without it the brake is on every version")
 	}
