@@ -15,8 +15,10 @@ import (
 const openBatch = 100
 
 // overdue walks every open page once, the longest open first: it measures all of
-// them, and treats those that are overdue. When time runs out, what was seen of
-// their age is the least that it can be.
+// them, and treats those that are overdue in the first half of the pass. A large run
+// that was just approved has more of them than a pass can send, pass after pass, and
+// what comes after must not wait for it; those that it did not get to come first in the
+// next. When time runs out, what was seen of their age is the least that it can be.
 func (p *pass) overdue(ctx context.Context) {
 	var err error
 	if p.brakes, err = p.Rows.Brakes(ctx); err != nil {
@@ -25,6 +27,7 @@ func (p *pass) overdue(ctx context.Context) {
 	}
 	whole := false
 	start := p.now() // what comes due during the walk is the next pass's
+	half := start.Add((p.deadline.Sub(start) - p.Settings.TakeMargin) / 2)
 	for last := (*job.Page)(nil); !p.late(); {
 		pages, err := p.Index.OpenPages(ctx, last, openBatch)
 		if err != nil {
@@ -36,7 +39,9 @@ func (p *pass) overdue(ctx context.Context) {
 			break
 		}
 		last = &pages[len(pages)-1]
-		p.treat(ctx, p.due(ctx, pages, start))
+		if due := p.due(ctx, pages, start); p.now().Before(half) {
+			p.treat(ctx, due)
+		}
 	}
 	p.measureOpen(whole)
 }

@@ -1,0 +1,64 @@
+package reconcile
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/expunge-aws/expunge/internal/failure"
+	"github.com/expunge-aws/expunge/internal/job"
+)
+
+// L2: pages without number that are due, such as those of a large run that was just
+// approved, leave time for what comes after them in every pass.
+func TestL2ManyOverduePagesStarveNothing(t *testing.T) {
+	r := newRegion(t)
+	large := r.open("uploads", job.Released)
+	for range 20 * openBatch {
+		r.add(large, in(job.Planned))
+	}
+	r.add(r.open("exports", job.Released), done(10))
+	stuck := r.plan(r.add(r.open("digests", job.Released), ended(job.Dead, noon)))
+	r.apply(&stuck, noon.Add(-time.Hour))
+	r.open("logs", job.Scanning)
+	r.queue.Hook = func(_ string, apply func() error) error { // ten messages, their reads and their rows
+		r.clock.advance(time.Second)
+		return apply()
+	}
+	began := r.clock.Now()
+	did := r.pass()
+	if did.Closed != 1 || did.Continued != 1 || did.Resumed != 1 || did.Resent < 10*10 {
+		t.Errorf("%+v", did)
+	}
+	if took := r.clock.Now().Sub(began); took > r.Settings.FunctionTimeout-r.Settings.TakeMargin {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// absent is a ledger that has lost a page.
+type absent struct {
+	rows
+	page job.PageID
+}
+
+func (a absent) Page(ctx context.Context, run job.RunID, tenant string, id job.PageID) (job.Page, error) {
+	if id == a.page {
+		return job.Page{}, failure.New(failure.Absent, "read page", "no such page")
+	}
+	return a.rows.Page(ctx, run, tenant, id)
+}
+
+// A page that is not on record any more was left by the apply, which says so; the plan
+// is closed by what became of the others.
+func TestRedriveOfALostPageCloses(t *testing.T) {
+	r := newRegion(t)
+	run := r.open("exports", job.Released)
+	lost, there := r.add(run, ended(job.Dead, noon)), r.add(run, ended(job.Dead, noon))
+	plan := r.moved(noon.Add(-time.Hour), lost, there)
+	r.config.Rows = absent{r.config.Rows, lost.ID}
+	r.Reconciler = r.another()
+	did, err := r.try()
+	if err != nil || did.Finished != 1 || r.redrive(plan).Moved != 1 {
+		t.Errorf("%+v, %v", did, err)
+	}
+}
