@@ -2,9 +2,11 @@ package reconcile
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
+	"github.com/expunge-aws/expunge/internal/audit"
 	"github.com/expunge-aws/expunge/internal/failure"
 	"github.com/expunge-aws/expunge/internal/job"
 )
@@ -61,4 +63,55 @@ func TestRedriveOfALostPageCloses(t *testing.T) {
 	if err != nil || did.Finished != 1 || r.redrive(plan).Moved != 1 {
 		t.Errorf("%+v, %v", did, err)
 	}
+}
+
+// reads takes a time for every read of a tenant's pages.
+type reads struct {
+	rows
+	clock *testClock
+	takes time.Duration
+}
+
+func (s reads) Pages(ctx context.Context, run job.RunID, tenant string, after *job.Page, limit int) ([]job.Page, error) {
+	s.clock.advance(s.takes)
+	return s.rows.Pages(ctx, run, tenant, after, limit)
+}
+
+// ofTenants is a run with a completed page of each of n tenants.
+func (r *region) ofTenants(n int) *job.Run {
+	run := r.open("exports", job.Released)
+	for i := range n {
+		p := done(1)
+		p.Tenant = fmt.Sprintf("school-%05d", i)
+		r.add(run, p)
+	}
+	return run
+}
+
+// L2: a tenant of a run costs its closing one read, so that a run of thousands of
+// tenants is closed within one pass.
+func TestL2RunOfManyTenantsCloses(t *testing.T) {
+	r := newRegion(t)
+	run := r.ofTenants(2500)
+	r.config.Rows = reads{r.config.Rows, r.clock, 10 * time.Millisecond}
+	r.Reconciler = r.another()
+	if did := r.pass(); did.Closed != 1 || r.run(run).State != job.Closed {
+		t.Errorf("%+v", did)
+	}
+}
+
+// L2: a run that is too large to be summed in one pass leaves time for what comes after
+// it, and is not taken for one that adds up.
+func TestL2RunThatIsTooLargeStarvesNothing(t *testing.T) {
+	r := newRegion(t)
+	r.ofTenants(5000)
+	stuck := r.plan(r.add(r.open("digests", job.Released), ended(job.Dead, noon)))
+	r.apply(&stuck, noon.Add(-time.Hour))
+	r.open("logs", job.Scanning)
+	r.config.Rows = reads{r.config.Rows, r.clock, 10 * time.Millisecond}
+	r.Reconciler = r.another()
+	if did := r.pass(); did != (Summary{Continued: 1, Resumed: 1}) {
+		t.Errorf("%+v", did)
+	}
+	r.wantMeasured(audit.TotalsMismatches, "", -1)
 }

@@ -180,8 +180,8 @@ func (r *Reconciler) Pass(ctx context.Context, deadline time.Time) (Summary, err
 	p.watchAll(ctx)
 	p.overdue(ctx)
 	p.countDead(ctx)
-	p.closeAll(ctx, open, err == nil)
 	p.follow(ctx)
+	p.closeAll(ctx, open, err == nil)
 	p.resume(ctx, open)
 	return p.did, errors.Join(p.errs...)
 }
