@@ -115,3 +115,30 @@ func TestL2RunThatIsTooLargeStarvesNothing(t *testing.T) {
 	}
 	r.wantMeasured(audit.TotalsMismatches, "", -1)
 }
+
+// L1: the pages of a rejected run are the oldest for ever. They end, so that no pass
+// walks past them to what is younger, and nothing is sent of them.
+func TestL1PagesOfARejectedRunEnd(t *testing.T) {
+	r := newRegion(t)
+	run := r.open("exports", job.Rejected)
+	for range maxVoided + openBatch + 1 {
+		r.add(run, in(job.Planned))
+	}
+	for _, n := range []int{maxVoided, openBatch + 1} {
+		if did := r.pass(); did != (Summary{Voided: n}) {
+			t.Errorf("%+v", did)
+		}
+	}
+	open, err := r.ledger.OpenPages(t.Context(), nil, 1)
+	if err != nil || len(open) != 0 || len(r.queue.Waiting(job.Enforce)) != 0 {
+		t.Errorf("%d pages are open: %v", len(open), err)
+	}
+	for _, p := range r.ledger.AllPages(run.ID) {
+		if p.State != job.Discarded || p.Counts.Sum() != 0 || !p.SettledAt.Equal(noon) {
+			t.Fatalf("%+v", p)
+		}
+	}
+	if did := r.pass(); did != (Summary{}) {
+		t.Errorf("once more: %+v", did)
+	}
+}
