@@ -223,6 +223,15 @@ type moved struct {
 	page job.Page
 }
 
+// override is the plan's, as long as a plan may be under way. After that a gate may have
+// closed for what nobody knew of who gave it (S14); the page is left, and planned anew.
+func (m *move) override() string {
+	if m.now().Sub(m.plan.AppliedAt) >= m.patience() {
+		return ""
+	}
+	return m.plan.Override
+}
+
 // moveTries is how often a page is read again after a write that failed: the answer
 // may hide a success, and a rival moves a row once.
 const moveTries = 3
@@ -232,7 +241,7 @@ const moveTries = 3
 func (m *move) page(ctx context.Context, l *look, p job.RedrivePage) (moved, bool) {
 	var last error
 	for range moveTries {
-		f := facts{look: l, planned: p, plannedAt: m.plan.PlannedAt, override: m.plan.Override}
+		f := facts{look: l, planned: p, plannedAt: m.plan.PlannedAt, override: m.override()}
 		var err error
 		f.page, err = m.Pages.Page(ctx, p.Run, p.Tenant, p.ID)
 		mine := err == nil && f.page.RedriveID == m.plan.ID

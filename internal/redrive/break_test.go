@@ -190,3 +190,31 @@ func TestS17NamesThatAreNoNamesAreNotQuoted(t *testing.T) {
 		})
 	}
 }
+
+// S14: an override was given for what its plan showed. A plan that lingers does not
+// pass a gate by it that closed long after anybody looked.
+func TestS14OverrideLapses(t *testing.T) {
+	r := newRegion(t)
+	_, dead := r.dead("exports", 2, func(p *job.Page) { p.Death.Reason = job.ReasonOutsidePolicy })
+	r.wait()
+	plan := r.planned(redrive.PlanRequest{Override: "the folder was renamed"})
+	q := apply(plan.Token)
+	q.Max = 1
+	first, err := ask[redrive.Applied](r, r.Redriver, q)
+	if err != nil || first.Moved != 1 || first.Remaining != 1 {
+		t.Fatalf("%+v, %v", first, err)
+	}
+	must(t, r.Ledger.PublishPolicy(t.Context(), r.parse(strings.NewReplacer("version: 1", "version: 2", "retention_days: 30", "retention_days: 300").Replace(exportsYAML))))
+	r.Clock.Advance(day)
+	did, err := r.Resume(t.Context(), r.deadline(), plan.RedriveID)
+	if err != nil || did.Moved != 0 || len(did.Left) != 1 || !did.Done {
+		t.Errorf("%+v, %v", did, err)
+	}
+	states := map[job.PageState]int{}
+	for _, p := range dead {
+		states[r.page(p).State]++
+	}
+	if states[job.Dead] != 1 || states[job.Redriven] != 1 {
+		t.Errorf("%v", states)
+	}
+}
