@@ -10,6 +10,7 @@ import (
 	"github.com/expunge-aws/expunge/internal/audit"
 	"github.com/expunge-aws/expunge/internal/failure"
 	"github.com/expunge-aws/expunge/internal/job"
+	"github.com/expunge-aws/expunge/internal/ledger"
 	"github.com/expunge-aws/expunge/internal/redrive"
 )
 
@@ -216,5 +217,33 @@ func TestS14OverrideLapses(t *testing.T) {
 	}
 	if states[job.Dead] != 1 || states[job.Redriven] != 1 {
 		t.Errorf("%v", states)
+	}
+}
+
+// resets is a ledger in which somebody sets a brake anew right before it is released.
+type resets struct {
+	*ledger.Memory
+	again job.Brake
+}
+
+func (s resets) ReleaseBrake(ctx context.Context, b job.Brake) error {
+	if err := s.SetBrake(ctx, s.again); err != nil {
+		return err
+	}
+	return s.Memory.ReleaseBrake(ctx, b)
+}
+
+// Whoever set a brake was told that it stands. Somebody who releases the one before it
+// has not seen it, and does not release it.
+func TestBrakeThatWasSetAnewStands(t *testing.T) {
+	r := newRegion(t)
+	_, err := ask[redrive.Brakes](r, r.Redriver, setBrake(redrive.On, "exports", 0))
+	must(t, err)
+	again := job.Brake{Policy: "exports", Reason: "it deletes what it should not", By: "ben", At: r.Clock.Now().Add(time.Second)}
+	racing := r.another(func(c *redrive.Config) { c.Brakes = resets{r.Ledger, again} })
+	_, err = ask[redrive.Brakes](r, racing, setBrake(redrive.Off, "exports", 0))
+	refused(t, err, failure.Conflict, "set the brake anew")
+	if all, err := r.Ledger.Brakes(t.Context()); err != nil || len(all) != 1 || all[0] != again {
+		t.Errorf("%+v, %v", all, err)
 	}
 }
