@@ -122,7 +122,7 @@ func TestRD08PlanDoesNotEndWithoutItsSweep(t *testing.T) {
 	payload := fmt.Sprintf(`{"op":"apply","token":%q,"by":%q,"reason":%q}`, plan.Token, ana.By, ana.Reason)
 	got, err := r.Handle(t.Context(), short, []byte(payload))
 	must(t, err)
-	if did := got.(redrive.Applied); did.Moved != 5 || did.Swept != 0 || did.Done {
+	if did, ok := got.(redrive.Applied); !ok || did.Moved != 5 || did.Swept != 0 || did.Done {
 		t.Errorf("%+v", did)
 	}
 	if n := len(r.Queue.PeekLetters()); n != 5 {
