@@ -49,7 +49,7 @@ func (j *judge) judgeRow(r *job.Run, p *job.Page) {
 	if t := p.Totals(); (p.State.Terminal() || p.State == job.Dead) && t.Candidates != t.Counts.Sum() {
 		v.fail("%s: %d candidates have %d outcomes", about(p), t.Candidates, t.Counts.Sum())
 	}
-	if n := owes(p); p.State.Terminal() && p.Counts.Sum()+p.Moved != n {
+	if n := owes(r, p); p.State.Terminal() && p.Counts.Sum()+p.Moved != n {
 		v.fail("%s: %s with %d items, %d outcomes and %d moved", about(p), p.State, n, p.Counts.Sum(), p.Moved)
 	}
 	if settled(p) && p.Candidates > 0 && p.Receipt == "" {
@@ -59,8 +59,9 @@ func (j *judge) judgeRow(r *job.Run, p *job.Page) {
 
 // owes is how many items of an ended page must have an outcome or a page of their
 // own: those that were planned, and without a plan those that were given up.
-func owes(p *job.Page) int {
-	if p.State == job.Discarded && p.Planned == 0 {
+// Nothing of a rejected run was ever begun.
+func owes(r *job.Run, p *job.Page) int {
+	if p.State == job.Discarded && p.Planned == 0 && r.State != job.Rejected {
 		return p.Candidates
 	}
 	return p.Planned

@@ -41,19 +41,20 @@ const (
 	EventDie      PageEvent = "die"      // no further attempt without an operator
 	EventRedrive  PageEvent = "redrive"  // an operator moves it back
 	EventDiscard  PageEvent = "discard"  // an operator gives it up
+	EventVoid     PageEvent = "void"     // its run was rejected before anything of it began
 )
 
 // PageEvents lists every event of a page once.
 func PageEvents() []PageEvent {
 	return []PageEvent{
-		EventSend, EventClaim, EventIntend, EventComplete, EventRetry, EventPark, EventDie, EventRedrive, EventDiscard,
+		EventSend, EventClaim, EventIntend, EventComplete, EventRetry, EventPark, EventDie, EventRedrive, EventDiscard, EventVoid,
 	}
 }
 
 // Sending again changes no state but the first: the row only notes when the page
 // is due. A claim from claimed or intended takes over an expired lease.
 var pageMoves = map[PageState]map[PageEvent]PageState{
-	Planned:   {EventSend: Sent, EventClaim: Claimed, EventPark: Planned, EventDie: Dead},
+	Planned:   {EventSend: Sent, EventClaim: Claimed, EventPark: Planned, EventDie: Dead, EventVoid: Discarded},
 	Sent:      {EventSend: Sent, EventClaim: Claimed, EventPark: Planned, EventDie: Dead},
 	Claimed:   {EventSend: Claimed, EventClaim: Claimed, EventIntend: Intended, EventComplete: Completed, EventRetry: Retrying, EventPark: Planned, EventDie: Dead, EventDiscard: Discarded},
 	Intended:  {EventSend: Intended, EventClaim: Claimed, EventComplete: Completed, EventRetry: Retrying, EventPark: Planned, EventDie: Dead},
@@ -386,6 +387,14 @@ func (p Page) Discard(s Settled) (Page, error) {
 	p, err := p.on(EventDiscard)
 	p.SettledAt = s.At
 	return p.settle(s), err
+}
+
+// Void ends a page of a rejected run. Nothing of it was ever claimed, so no item has an
+// outcome, and it waits for nobody.
+func (p Page) Void(now time.Time) (Page, error) {
+	p, err := p.on(EventVoid)
+	p.SettledAt = now
+	return p, err
 }
 
 // Settlement returns what the page already knows about its items.

@@ -104,6 +104,7 @@ var methods = []struct {
 		end(p)
 		p.Intent, p.Abandoned = job.Intent{}, true
 	}},
+	{"Void", job.EventVoid, func(p job.Page) (job.Page, error) { return p.Void(now) }, func(p *job.Page) { p.SettledAt = now }},
 	{"Lettered", "", func(p job.Page) (job.Page, error) { return p.Lettered(now) },
 		func(p *job.Page) { p.Death.LetterAt = now }},
 }

@@ -45,6 +45,7 @@
 //	                                   '------- claim ------------------'
 //	any open state --die--> dead --redrive--> redriven --claim--> claimed
 //	                          '--discard--> discarded
+//	planned --void--> discarded, when its run is rejected
 //
 // In full; a claim from claimed or intended takes over a lease that has ended,
 // and sending again moves only the page's due time:
@@ -53,6 +54,7 @@
 //	planned  --claim--> claimed
 //	planned  --park--> planned
 //	planned  --die--> dead
+//	planned  --void--> discarded
 //	sent     --send--> sent
 //	sent     --claim--> claimed
 //	sent     --park--> planned

@@ -80,9 +80,15 @@ func (m *Memory) SetBrake(_ context.Context, b job.Brake) error {
 // ReleaseBrake takes the brake of exactly that scope away.
 func (m *Memory) ReleaseBrake(_ context.Context, b job.Brake) error {
 	return m.write("brake", func() error {
-		m.brakes = slices.DeleteFunc(m.brakes, sameScope(b))
+		m.brakes = slices.DeleteFunc(m.brakes, released(b))
 		return nil
 	})
+}
+
+// released chooses what the release of a brake takes away: that of its scope, unless
+// somebody has set it anew after the one that is named. Without an instant it is any.
+func released(b job.Brake) func(job.Brake) bool {
+	return func(o job.Brake) bool { return sameScope(b)(o) && (b.At.IsZero() || !o.At.After(b.At)) }
 }
 
 func sameScope(b job.Brake) func(job.Brake) bool {

@@ -141,9 +141,9 @@ func (t *Table) SetBrake(ctx context.Context, b job.Brake) error {
 	return t.changeBrakes(ctx, func(all []job.Brake) []job.Brake { return append(slices.DeleteFunc(all, sameScope(b)), b) })
 }
 
-// ReleaseBrake takes the brake of exactly that scope away.
+// ReleaseBrake takes the brake of exactly that scope away, if it was not set after At.
 func (t *Table) ReleaseBrake(ctx context.Context, b job.Brake) error {
-	return t.changeBrakes(ctx, func(all []job.Brake) []job.Brake { return slices.DeleteFunc(all, sameScope(b)) })
+	return t.changeBrakes(ctx, func(all []job.Brake) []job.Brake { return slices.DeleteFunc(all, released(b)) })
 }
 
 func (t *Table) changeBrakes(ctx context.Context, change func([]job.Brake) []job.Brake) error {

@@ -9,14 +9,18 @@ import (
 	"github.com/expunge-aws/expunge/internal/receipt"
 )
 
-// closeBatch is how many pages are read at a time when a run is summed.
-const closeBatch = 500
+// closeBatch is how many pages are read at a time when a run is summed: as many as the
+// ledger gives out in one answer, so that a shorter one is a tenant's last.
+const closeBatch = 100
 
 // closeAll closes what can be closed, and says how many runs do not add up. That is
 // remembered nowhere: each pass finds it out again. whole says that these are all
-// the open runs.
+// the open runs. It leaves time for the scans, because a run that is too large to be
+// summed in one pass is so in every one.
 func (p *pass) closeAll(ctx context.Context, open []job.Run, whole bool) {
-	mismatches := 0
+	mismatches, end := 0, p.deadline
+	p.deadline = end.Add(-p.Settings.TakeMargin)
+	defer func() { p.deadline = end }()
 	for _, run := range open {
 		if run.State != job.Released || p.unended[run.ID] {
 			continue
@@ -31,6 +35,7 @@ func (p *pass) closeAll(ctx context.Context, open []job.Run, whole bool) {
 			p.note(err)
 			whole = false
 		case s.open:
+			whole = whole && !p.late()
 		case !s.agree():
 			// The run stays open, and the alarm on this event names it.
 			mismatches++
@@ -123,14 +128,14 @@ func (p *pass) sum(ctx context.Context, id job.RunID) (s sums, err error) {
 			if err != nil {
 				return s, err
 			}
-			if len(pages) == 0 {
-				break
-			}
 			for _, page := range pages {
 				if s.open = !page.State.Terminal(); s.open {
 					return s, nil
 				}
 				s.add(page)
+			}
+			if len(pages) < closeBatch {
+				break
 			}
 			last = &pages[len(pages)-1]
 		}

@@ -14,9 +14,15 @@ import (
 // openBatch is how many open pages are read at a time.
 const openBatch = 100
 
+// maxVoided is how many pages of rejected runs a pass ends: a few seconds of it, for
+// they are older than what is overdue and hurt only by being there.
+const maxVoided = 500
+
 // overdue walks every open page once, the longest open first: it measures all of
-// them, and treats those that are overdue. When time runs out, what was seen of
-// their age is the least that it can be.
+// them, and treats those that are overdue in the first half of the pass. A large run
+// that was just approved has more of them than a pass can send, pass after pass, and
+// what comes after must not wait for it; those that it did not get to come first in the
+// next. When time runs out, what was seen of their age is the least that it can be.
 func (p *pass) overdue(ctx context.Context) {
 	var err error
 	if p.brakes, err = p.Rows.Brakes(ctx); err != nil {
@@ -25,6 +31,7 @@ func (p *pass) overdue(ctx context.Context) {
 	}
 	whole := false
 	start := p.now() // what comes due during the walk is the next pass's
+	half := start.Add((p.deadline.Sub(start) - p.Settings.TakeMargin) / 2)
 	for last := (*job.Page)(nil); !p.late(); {
 		pages, err := p.Index.OpenPages(ctx, last, openBatch)
 		if err != nil {
@@ -36,7 +43,10 @@ func (p *pass) overdue(ctx context.Context) {
 			break
 		}
 		last = &pages[len(pages)-1]
-		p.treat(ctx, p.due(ctx, pages, start))
+		if due := p.due(ctx, pages, start); p.now().Before(half) {
+			p.treat(ctx, due)
+			p.void(ctx, pages)
+		}
 	}
 	p.measureOpen(whole)
 }
@@ -57,6 +67,27 @@ func (p *pass) due(ctx context.Context, hints []job.Page, start time.Time) (due 
 		}
 	}
 	return due
+}
+
+// void ends the pages of rejected runs. As long as the index shows them, every pass
+// walks past them to what is younger, and a rejected run is a large one.
+func (p *pass) void(ctx context.Context, hints []job.Page) {
+	for _, hint := range hints {
+		if p.did.Voided == maxVoided {
+			return
+		}
+		if run, ok := p.run(ctx, hint.Run); !ok || run.State != job.Rejected || hint.State != job.Planned {
+			continue
+		}
+		next, err := hint.Void(p.now())
+		if err == nil {
+			err = p.Runs.SwapPage(ctx, next)
+		}
+		if err == nil {
+			p.did.Voided++
+		}
+		p.note(ignoreConflict(err))
+	}
 }
 
 // idle reports whether nothing may be sent of the run.

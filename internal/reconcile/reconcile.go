@@ -152,15 +152,16 @@ func New(c Config) (*Reconciler, error) {
 
 // Summary is what a pass did.
 type Summary struct {
-	Resumed   int `json:"resumed"`   // scans that went on
-	Resent    int `json:"resent"`    // pages whose message was accepted again
-	Buried    int `json:"buried"`    // pages marked dead past their ceiling
-	Letters   int `json:"letters"`   // owed dead letters made durable
-	Closed    int `json:"closed"`    // runs, with their manifests
-	Missed    int `json:"missed"`    // scheduled dates found without a run
-	Started   int `json:"started"`   // runs of such dates that were asked for
-	Continued int `json:"continued"` // redrives that were asked to go on
-	Finished  int `json:"finished"`  // redrives whose pages have all ended
+	Resumed   int `json:"resumed"`         // scans that went on
+	Resent    int `json:"resent"`          // pages whose message was accepted again
+	Buried    int `json:"buried"`          // pages marked dead past their ceiling
+	Letters   int `json:"letters"`         // owed dead letters made durable
+	Closed    int `json:"closed"`          // runs, with their manifests
+	Missed    int `json:"missed"`          // scheduled dates found without a run
+	Started   int `json:"started"`         // runs of such dates that were asked for
+	Continued int `json:"continued"`       // redrives that were asked to go on
+	Finished  int `json:"finished"`        // redrives whose pages have all ended
+	Voided    int `json:"voided,omitzero"` // pages of rejected runs, which wait for nobody
 }
 
 // Pass does everything once, as far as the deadline allows. The dates come first,
@@ -180,8 +181,8 @@ func (r *Reconciler) Pass(ctx context.Context, deadline time.Time) (Summary, err
 	p.watchAll(ctx)
 	p.overdue(ctx)
 	p.countDead(ctx)
-	p.closeAll(ctx, open, err == nil)
 	p.follow(ctx)
+	p.closeAll(ctx, open, err == nil)
 	p.resume(ctx, open)
 	return p.did, errors.Join(p.errs...)
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/expunge-aws/expunge/internal/audit"
+	"github.com/expunge-aws/expunge/internal/failure"
 	"github.com/expunge-aws/expunge/internal/job"
 )
 
@@ -51,6 +52,9 @@ func (p *pass) finish(ctx context.Context, id job.RedriveID) error {
 			return nil
 		}
 		page, err := p.Rows.Page(ctx, named.Run, named.Tenant, named.ID)
+		if failure.Is(err, failure.Absent) {
+			continue // the apply has said so
+		}
 		if err != nil {
 			return err
 		}

@@ -28,7 +28,7 @@ type DeadPage struct {
 	// RedriveID is the plan that moved it back last.
 	RedriveID job.RedriveID `json:"redrive_id,omitzero"`
 	// Abandoned: somebody has discarded it, and it died while that was being settled. A
-	// redrive would take it up again.
+	// redrive would take it up again, and needs an override.
 	Abandoned bool `json:"abandoned,omitzero"`
 
 	Candidates int            `json:"candidates"` // as the scan recorded them
@@ -175,7 +175,8 @@ type Plan struct {
 	Override  string        `json:"override,omitzero"`
 	Moves     int           `json:"moves"`
 	Verdicts  []Verdict     `json:"verdicts"`
-	// More: there are dead pages that the plan has not looked at.
+	// More: there are dead pages that the plan has not looked at or does not tell of.
+	// Of those that stay it tells half of Settings.RedrivePlan at most.
 	More bool   `json:"more"`
 	Next string `json:"next"`
 }

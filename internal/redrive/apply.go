@@ -165,9 +165,11 @@ func (m *move) all(ctx context.Context) (Applied, error) {
 	}
 	m.did.Remaining += len(rest)
 	if m.did.Remaining == 0 {
-		var clean bool
-		m.did.Swept, clean = m.sweep(ctx, m.deadline)
-		m.did.Done = clean && !m.held() && m.finish(ctx)
+		var clean, cut bool
+		m.did.Swept, clean, cut = m.sweep(ctx, m.deadline)
+		// A call that moves nothing has all its time for the sweep, and no other has more.
+		hurried := cut && m.did.Moved > 0
+		m.did.Done = clean && !hurried && !m.held() && m.finish(ctx)
 	}
 	switch {
 	case m.did.Done && len(m.did.Left) > 0:
@@ -221,6 +223,15 @@ type moved struct {
 	page job.Page
 }
 
+// override is the plan's, as long as a plan may be under way. After that a gate may have
+// closed for what nobody knew of who gave it (S14); the page is left, and planned anew.
+func (m *move) override() string {
+	if m.now().Sub(m.plan.AppliedAt) >= m.patience() {
+		return ""
+	}
+	return m.plan.Override
+}
+
 // moveTries is how often a page is read again after a write that failed: the answer
 // may hide a success, and a rival moves a row once.
 const moveTries = 3
@@ -230,7 +241,7 @@ const moveTries = 3
 func (m *move) page(ctx context.Context, l *look, p job.RedrivePage) (moved, bool) {
 	var last error
 	for range moveTries {
-		f := facts{look: l, planned: p, plannedAt: m.plan.PlannedAt, override: m.plan.Override}
+		f := facts{look: l, planned: p, plannedAt: m.plan.PlannedAt, override: m.override()}
 		var err error
 		f.page, err = m.Pages.Page(ctx, p.Run, p.Tenant, p.ID)
 		mine := err == nil && f.page.RedriveID == m.plan.ID

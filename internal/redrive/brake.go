@@ -38,6 +38,9 @@ func (r *Redriver) brake(ctx context.Context, _ time.Time, q BrakeRequest) (a Br
 	if q.Set != On && q.Set != Off {
 		return a, failure.New(failure.Invalid, opBrake, "set is on or off")
 	}
+	if q.Policy != "" && !isName(q.Policy) {
+		return a, failure.New(failure.Invalid, opBrake, nameText)
+	}
 	if q.Version < 0 || q.Version > 0 && q.Policy == "" {
 		return a, failure.New(failure.Invalid, opBrake, "policy_version is a version of the policy that is named, 1 or higher; without it the brake is on every version")
 	}
@@ -56,7 +59,7 @@ func (r *Redriver) brake(ctx context.Context, _ time.Time, q BrakeRequest) (a Br
 		a.Effect = "From the next claim on no page under the brake is taken. Deletes of claims that were taken before stop within one function timeout, by " +
 			at(a.StoppedBy) + ". Pages under the brake are parked and lose neither attempts nor age."
 	} else {
-		if err := r.inForce(ctx, b); err != nil {
+		if b.At, err = r.inForce(ctx, b); err != nil {
 			return a, err
 		}
 		entry.Act = audit.BrakeReleased
@@ -72,6 +75,9 @@ func (r *Redriver) brake(ctx context.Context, _ time.Time, q BrakeRequest) (a Br
 	}
 	if err != nil && stands(all, b, q.Set == On) { // the answer was lost, and it happened
 		err = nil
+	}
+	if err == nil && q.Set == Off && !stands(all, b, false) {
+		err = failure.New(failure.Conflict, opBrake, "somebody has set the brake anew since it was looked at: look at its reason, and release it again")
 	}
 	a.Brakes = inForce(all)
 	return a, err
@@ -93,22 +99,22 @@ func (r *Redriver) exists(ctx context.Context, q BrakeRequest) (err error) {
 	return err
 }
 
-// inForce refuses to release what is not set.
-func (r *Redriver) inForce(ctx context.Context, b job.Brake) error {
+// inForce says since when the brake is set, and refuses to release what is not.
+func (r *Redriver) inForce(ctx context.Context, b job.Brake) (since time.Time, err error) {
 	all, err := r.Brakes.Brakes(ctx)
 	if err != nil {
-		return err
+		return since, err
 	}
 	scopes := make([]string, len(all))
 	for i, o := range all {
 		if scopes[i] = scopeOf(o); o.Policy == b.Policy && o.Version == b.Version {
-			return nil
+			return o.At, nil
 		}
 	}
 	if len(scopes) == 0 {
 		scopes = []string{"none"}
 	}
-	return failure.New(failure.Absent, opBrake, "no brake on "+scopeOf(b)+" is in force; in force: "+strings.Join(scopes, ", "))
+	return since, failure.New(failure.Absent, opBrake, "no brake on "+scopeOf(b)+" is in force; in force: "+strings.Join(scopes, ", "))
 }
 
 // stands reports whether the brakes are as the order wants them: with exactly this

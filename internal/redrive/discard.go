@@ -63,7 +63,7 @@ func (r *Redriver) discard(ctx context.Context, deadline time.Time, q DiscardReq
 		a.Letters = r.discardLetters(ctx, deadline, q.Signature, q.Messages)
 	}
 	if len(q.Pages) > 0 {
-		a.Swept, _ = r.sweep(ctx, deadline) // what remains is the next sweep's
+		a.Swept, _, _ = r.sweep(ctx, deadline) // what remains is the next sweep's
 	}
 	return a, nil
 }
@@ -205,7 +205,7 @@ func (r *Redriver) discardLetters(ctx context.Context, deadline time.Time, s aud
 		place[id] = i
 	}
 	l := r.look()
-	_, err := r.receive(ctx, deadline, func(d job.DeadLetter) (keep, enough bool) {
+	_, err := r.receive(ctx, deadline, func(d job.DeadLetter) (keep, last bool) {
 		i, wanted := place[d.MessageID]
 		if !wanted {
 			return true, false

@@ -20,7 +20,7 @@ const (
 	GateAge      GateName = "age"      // the retry storm is over (R85)
 	GateAttempts GateName = "attempts" // the page has attempts left, all its lives together (R86)
 	GateKey      GateName = "key"      // the row is there, is dead, and its command is the one that died (R87)
-	GateClass    GateName = "class"    // the reason of the death can be mended (R97)
+	GateClass    GateName = "class"    // the reason of the death can be mended, and nobody gave the page up (R97)
 	GatePolicy   GateName = "policy"   // the run's policy version is the newest (F18)
 	GateHold     GateName = "hold"     // no hold covers the whole tenant
 	GateBrake    GateName = "brake"    // no brake covers the run
@@ -156,10 +156,13 @@ func (f *facts) key() Gate {
 }
 
 // class: what was quarantined moves only once its cause is mended, or by an override
-// that is recorded (S14).
+// that is recorded (S14). So does what somebody has given up: a redrive deletes what
+// that person was told nobody would.
 func (f *facts) class() Gate {
 	reason := f.page.Death.Reason
 	switch {
+	case f.page.Abandoned:
+		return f.overridable(GateClass, "Somebody has discarded it, and it died of "+string(reason)+" before its open intent was settled. Discard it again.")
 	case reason.Class() == job.Redrivable:
 		return open(GateClass, "It died of "+string(reason)+", which is redrivable.")
 	case reason == job.ReasonUnknownPolicy && f.pinned.same:

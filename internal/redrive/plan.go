@@ -22,8 +22,9 @@ const inspectLimit = 100
 const walkBatch = 100
 
 // walk hands over each dead page that the filter chooses, as its row says, until
-// take says that it has enough. more says that there are others. The index is a
-// hint; the row is read again.
+// take says that it has enough or time is over. more says that there are others. The
+// index is a hint; the row is read again. What the filter does not choose takes time
+// too.
 func (l *look) walk(ctx context.Context, deadline time.Time, f Filter, take func(job.Run, job.Page) (enough bool, err error)) (more bool, err error) {
 	var last *job.Page
 	for {
@@ -32,15 +33,15 @@ func (l *look) walk(ctx context.Context, deadline time.Time, f Filter, take func
 			return false, err
 		}
 		for _, hint := range hints {
+			if l.late(deadline) {
+				return true, nil
+			}
 			run, page, ok, err := l.choose(ctx, f, hint)
 			if err != nil {
 				return false, err
 			}
 			if !ok {
 				continue
-			}
-			if l.late(deadline) {
-				return true, nil
 			}
 			if enough, err := take(run, page); enough || err != nil {
 				return true, err
@@ -50,9 +51,12 @@ func (l *look) walk(ctx context.Context, deadline time.Time, f Filter, take func
 	}
 }
 
-// choose reads a hinted page and reports whether it is dead and the filter's.
+// choose reads a hinted page and reports whether it is dead and the filter's. A hint
+// that rules it out is believed: a page that has died anew meanwhile is found next
+// time, and there may be more of the others than can be read.
 func (l *look) choose(ctx context.Context, f Filter, hint job.Page) (run job.Run, page job.Page, ok bool, err error) {
-	if f.Tenant != "" && f.Tenant != hint.Tenant || f.Run != "" && f.Run != hint.Run || f.Page != "" && f.Page != hint.ID {
+	if f.Tenant != "" && f.Tenant != hint.Tenant || f.Run != "" && f.Run != hint.Run || f.Page != "" && f.Page != hint.ID ||
+		f.Death != "" && f.Death != hint.Death.Reason {
 		return run, page, false, nil
 	}
 	if run, err = l.run(ctx, hint.Run); err != nil && !failure.Is(err, failure.Absent) {
@@ -129,8 +133,9 @@ func (r *Redriver) plan(ctx context.Context, deadline time.Time, q PlanRequest) 
 	l, by := r.look(), copies(letters)
 	a = Plan{Region: r.Region, PlannedAt: l.now, Override: q.Override, Verdicts: []Verdict{}}
 	var moves []job.RedrivePage
+	untold := false
 	a.More, err = l.walk(ctx, deadline, q.Filter, func(run job.Run, page job.Page) (bool, error) {
-		if len(moves) == limit || len(a.Verdicts) == r.Settings.RedrivePlan {
+		if len(moves) == limit {
 			return true, nil
 		}
 		f := facts{look: l, page: page, copies: by[page.ID], override: q.Override}
@@ -139,9 +144,13 @@ func (r *Redriver) plan(ctx context.Context, deadline time.Time, q PlanRequest) 
 		}
 		gates := f.judge()
 		shut := closed(gates)
-		if len(shut) == 0 {
+		switch {
+		case len(shut) == 0:
 			moves = append(moves, f.moves())
-		} else {
+		case len(a.Verdicts)-len(moves) == r.Settings.RedrivePlan/2:
+			untold = true // those behind it may move all the same
+			return false, nil
+		default:
 			r.leave(run, page, shut)
 		}
 		a.Verdicts = append(a.Verdicts, Verdict{DeadPage: l.pageOf(run, page, by[page.ID]), Moves: len(shut) == 0, Gates: gates})
@@ -150,6 +159,7 @@ func (r *Redriver) plan(ctx context.Context, deadline time.Time, q PlanRequest) 
 	if err != nil {
 		return a, err
 	}
+	a.More = a.More || untold
 	if a.Moves = len(moves); a.Moves == 0 {
 		a.Next = "Nothing would move. Each closed gate says what to do next."
 		return a, nil

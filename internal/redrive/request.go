@@ -232,6 +232,8 @@ func (f Filter) check(op string) error {
 	switch {
 	case f.Tenant != "" && !job.ValidTenant(f.Tenant):
 		return failure.New(failure.Invalid, op, "tenant_id is not a tenant: 1 to 128 of A-Z a-z 0-9 . _ - starting with a letter or digit")
+	case f.Policy != "" && !isName(f.Policy):
+		return failure.New(failure.Invalid, op, nameText)
 	case f.Run != "" && !isID(string(f.Run)):
 		return failure.New(failure.Invalid, op, "run_id is not of its form: 32 hex digits")
 	case f.Page != "" && !isID(string(f.Page)):
@@ -252,6 +254,17 @@ func reasonNames(all []job.Reason) string {
 
 // isID accepts 32 lower-case hex digits: the form of a run's, a page's and a plan's id.
 func isID(s string) bool { return len(s) == 32 && strings.Trim(s, "0123456789abcdef") == "" }
+
+// isName accepts the form of a policy's name. Any other text is a caller's own, and an
+// error that quoted it would carry it into the log (S17).
+func isName(s string) bool {
+	return len(s) >= 1 && len(s) <= maxName && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
+}
+
+// maxName is the most bytes of a policy's name.
+const maxName = 48
+
+const nameText = "policy is not of the form of a policy's name: 1 to 48 of a-z 0-9 -"
 
 // within returns n, or the bound where there is none. Beyond its bounds it is
 // refused.

@@ -99,6 +99,8 @@ func (q VersionRequest) check(signed bool) error {
 	switch {
 	case q.Policy == "" || q.Version < 1:
 		return failure.New(failure.Invalid, op, "policy and policy_version are missing or not of their form: the policy's name, and a version from 1")
+	case !isName(q.Policy):
+		return failure.New(failure.Invalid, op, nameText)
 	case !isID(string(q.Run)):
 		return failure.New(failure.Invalid, op, "run_id is missing or not of its form: 32 hex digits, of the closed report-only run that was looked at")
 	case signed:

@@ -74,14 +74,14 @@ func closeCalls() []callRow {
 		{"dynamodb GetItem", 1, 0, 0, "the brakes"},
 		{"dynamodb Query", 1, 0, 0, "the index of open pages: none"},
 		{"dynamodb Query", 1, 0, 0, "the index of dead pages: none"},
+		{"dynamodb Query", 1, 0, 0, "the index of open redrives: none"},
 		{"dynamodb GetItem", 1, 0, 0, "the run"},
 		{"dynamodb Query", 1, 0, 0, "its tenants"},
-		{"dynamodb Query", 4, 0, 0, "the places of a tenant's ranges and items, for up to 100 pages, and that there are no more"},
+		{"dynamodb Query", 2, 0, 0, "the places of a tenant's ranges and items: of fewer than 100 pages these are all"},
 		{"dynamodb BatchGetItem", 1, 0, 0, "those pages"},
 		{"s3 PutObject", 1, 0, 0, "its manifest"},
 		{"dynamodb TransactWriteItems", 1, 0, 0, "close the run, and put it into its policy's history"},
 		{"dynamodb TransactWriteItems", 1, 0, 0, "publish the policy with its first watch, once in its life"},
-		{"dynamodb Query", 1, 0, 0, "the index of open redrives: none"},
 	}
 }
 

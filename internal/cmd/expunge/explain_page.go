@@ -143,6 +143,8 @@ func (x *explaining) pageFailed(run job.Run, p job.Page) {
 		x.failed("Of the page nothing: " + report.Count(p.Moved, "item") + " that failed for a reason of its own was split off into a page of its own.")
 	case p.State == job.Completed:
 		x.failed("Nothing: the page is completed.")
+	case p.State == job.Discarded && p.Death.At.IsZero():
+		x.failed("Nothing: its run was rejected before anything of the page began.")
 	case p.State == job.Discarded:
 		x.failed("An operator gave the page up. It died of " + string(p.Death.Reason) + " before, at " + instant(p.Death.At) + ".")
 	case p.State == job.Dead:

@@ -270,7 +270,11 @@ func brakeScopes(t *testing.T, l Ledger) {
 	ok(t, l.SetBrake(t.Context(), class))
 	wantBrakes(t, l, everywhere, class, version, neighbour)
 
-	// Released by scope alone, whoever and whenever; absent is fine.
+	// One that was set after the one that is released is not released.
+	ok(t, l.ReleaseBrake(t.Context(), job.Brake{Policy: "exports", At: after(time.Hour - 1)}))
+	wantBrakes(t, l, everywhere, class, version, neighbour)
+
+	// Else released by scope alone, whoever and whenever; absent is fine.
 	ok(t, l.ReleaseBrake(t.Context(), job.Brake{Policy: "exports"}))
 	wantBrakes(t, l, everywhere, version, neighbour)
 	ok(t, l.ReleaseBrake(t.Context(), job.Brake{Policy: "exports"}))
