@@ -174,6 +174,7 @@ func TestSplitOffItems(t *testing.T) {
 			}
 			w.wantStatus(w.ask(t, id), answer, c.later)
 		}
+		w.wantStatus(w.place(t, "beyond", hold.Prefix, root+"\x7f"), hold.Held, hold.Counts{}) // neither the range nor its child
 		// The item goes after all, by somebody's hand or a request that nobody knew of.
 		ref := job.Ref{Key: root + "b"}
 		if v == policy.AllVersions {

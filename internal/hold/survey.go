@@ -238,7 +238,7 @@ func (s *survey) handling(ctx context.Context, run job.Run) ([]job.Page, error) 
 		return nil, err
 	}
 	rel, inside := strings.CutPrefix(s.hold.Value, g.prefix)
-	if !inside || rel == "" {
+	if !inside {
 		return nil, nil
 	}
 	if s.late(s.deadline) {

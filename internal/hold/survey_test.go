@@ -159,6 +159,29 @@ func TestAnAbandonedIntentIsSettledByALook(t *testing.T) {
 	}
 }
 
+// A look begins where the range does, however much lies before it.
+func TestALookBeginsWithTheRange(t *testing.T) {
+	w := newScripted(t, "a", "k", "k1", "k2")
+	w.run = w.open(1)
+	w.record(&w.run, acme, "", "k", 2)
+	w.page = w.record(&w.run, acme, "k", "k2", 2)
+	w.release(&w.run)
+	w.reach(w.interrupted().QuietAt)
+	w.store.PageSize = 2
+	w.wantStatus(w.place(t, "h", hold.Tenant, ""), hold.Held, hold.Counts{Held: 3})
+	lists := 0
+	for _, op := range w.calls {
+		if op == "list" {
+			lists++
+		}
+	}
+	if lists != 2 { // the claim's, and one of the look
+		t.Errorf("%d listings", lists)
+	}
+	w.store.Remove(bucket, job.Ref{Key: root + "k1"})
+	w.wantGone(w.only(w.ask(t, "h")), "", job.Inferred, map[string]int{"gone": 1})
+}
+
 // What an earlier claim was answered needs no look, and an object that was uploaded
 // since does not hide it.
 func TestAnAnswerOfAnEarlierClaimCounts(t *testing.T) {
@@ -258,6 +281,27 @@ func TestASupersededItemIsTooLate(t *testing.T) {
 	s = w.place(t, "i", hold.Item, root+"a")
 	w.wantStatus(s, hold.TooLate, hold.Counts{TooLate: 1})
 	w.wantGone(w.only(s), receipt, job.Inferred, map[string]int{"superseded": 1})
+}
+
+// What the store refused may be there or not, also in a page that was given up: only a
+// look tells.
+func TestARefusedItemIsLookedAt(t *testing.T) {
+	for _, state := range []job.PageState{job.Dead, job.Discarded} {
+		w := newScripted(t, "a", "b")
+		sure(w.store.Deny(bucket, root))
+		w.attempt()
+		w.want(job.Dead)
+		if p := w.row(w.page); p.Counts[job.Refused] != 2 || p.Receipt == "" {
+			t.Fatalf("the page is %+v", p)
+		}
+		w.alter(func(p *job.Page) { p.State = state })
+		w.reach(w.row(w.page).QuietAt)
+		w.wantStatus(w.place(t, "t", hold.Tenant, ""), hold.Held, hold.Counts{Held: 1})
+		w.store.Remove(bucket, job.Ref{Key: root + "a"})
+		s := w.ask(t, "t")
+		w.wantStatus(s, hold.TooLate, hold.Counts{TooLate: 1})
+		w.wantGone(w.only(s), w.row(w.page).Receipt, job.Inferred, map[string]int{"gone": 1})
+	}
 }
 
 // What was kept for a reason of its own was never named by an intent.
