@@ -56,7 +56,9 @@ type Status struct {
 	// count only when they deleted it.
 	Pages Counts `json:"pages"`
 	// Until is when the last of what is in flight can take effect; absent when
-	// nothing is. Asking again then settles it.
+	// nothing is. Asking again then settles it. Only a page in which an item had been
+	// answered for before the hold, and which was resumed since, waits once more; 34
+	// minutes after the placement, in production, nothing does.
 	Until time.Time `json:"until,omitzero"`
 	// Listed are the pages that are not HELD, at most 1,000; More is how many do not
 	// stand here.

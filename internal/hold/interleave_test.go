@@ -28,8 +28,13 @@ type play struct {
 	faults bool
 	// stubborn: the store keeps its errors, and pages split and die.
 	stubborn bool
-	orders   []*order
-	log      func(format string, values ...any) // nil tells nobody
+	// haunted: most deletes get lost at first and land late, one object is never answered
+	// for, so that its page is resumed again and again, and what was deleted is put back,
+	// mostly as the same bytes (F5).
+	haunted bool
+	slow    string
+	orders  []*order
+	log     func(format string, values ...any) // nil tells nobody
 	oracle
 }
 
@@ -78,6 +83,9 @@ func newPlay(seed uint64) *play {
 	p.meet, p.store.OnEffect, p.store.KeyFault = p.call, p.effect, p.keyFault
 	if p.stubborn = rng.IntN(3) == 0; p.stubborn {
 		p.set.MaxAttempts = 2
+	}
+	if p.haunted = rng.IntN(3) == 0; p.haunted {
+		p.slow = names[rng.IntN(len(names))]
 	}
 	for _, name := range names {
 		item := p.put(name)
@@ -137,9 +145,13 @@ func (p *play) turn() {
 	case n < 75:
 		p.kill()
 	case n < 85:
-		p.advance([]time.Duration{0, time.Second, 20 * time.Second, time.Minute, 17 * time.Minute}[p.rng.IntN(5)])
-	case n < 92:
-		if len(p.ghosts) > 0 {
+		steps := []time.Duration{0, time.Second, 20 * time.Second, time.Minute, 17 * time.Minute}
+		if p.haunted {
+			steps[4] = 4 * time.Minute
+		}
+		p.advance(steps[p.rng.IntN(len(steps))])
+	case n < 90:
+		if len(p.ghosts) > 0 && (!p.haunted || p.answered()) { // in a haunted play they wait until it hurts
 			p.land(p.rng.IntN(len(p.ghosts)))
 		}
 	case n < 95:
@@ -239,6 +251,8 @@ func (p *play) call(by *process, op string, apply func() error) error {
 	switch {
 	case op == "sleep":
 		return nil
+	case op == "place" && !p.now.Before(by.deadline.Add(p.set.RequestLifetime)):
+		return class(failure.Network) // its signature is too old
 	case op == "delete":
 		return p.deletes(by, fate, apply)
 	case fate < 1:
@@ -266,7 +280,7 @@ func (p *play) deletes(by *process, fate int, apply func() error) error {
 		_ = apply()
 		p.seen["delete landed, answer lost"]++
 		return class(failure.Network)
-	case fate < 40 && by.deletion.NotAfter.After(p.now):
+	case (fate < 40 || p.haunted && fate < 75) && by.deletion.NotAfter.After(p.now):
 		p.ghosts = append(p.ghosts, ghost{by.deletion, by.epoch, by.deadline.Add(p.set.RequestLifetime)})
 		return class(failure.Network)
 	default:
@@ -278,6 +292,9 @@ func (p *play) deletes(by *process, fate int, apply func() error) error {
 func (p *play) keyFault(item job.Item) (answer job.Answer, applied bool) {
 	if !p.faults {
 		return job.NoAnswer, false
+	}
+	if p.haunted && item.Key == root+p.slow && p.rng.IntN(8) > 0 {
+		return job.Slow, false
 	}
 	if p.stubborn && p.rng.IntN(4) == 0 || p.rng.IntN(25) == 0 {
 		p.bad[item.Key] = 1 + p.rng.IntN(6)
@@ -330,18 +347,25 @@ func (p *play) advance(d time.Duration) {
 }
 
 // replace is somebody else's act: he removes an object, or puts another in its place,
-// perhaps of the same bytes.
+// perhaps of the same bytes. In a haunted play he puts back what went.
 func (p *play) replace() {
 	name := names[p.rng.IntN(len(names))]
-	p.foreign[name] = true
-	if p.rng.IntN(3) == 0 {
+	etag := []string{"other", "e-" + name}[p.rng.IntN(2)]
+	if p.haunted {
+		gone := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return p.store.Has(bucket, root+name) })
+		if len(gone) == 0 {
+			return
+		}
+		name = gone[p.rng.IntN(len(gone))]
+		if p.rng.IntN(6) > 0 {
+			etag = "e-" + name
+		}
+	} else if p.rng.IntN(3) == 0 {
+		p.foreign[name] = true
 		p.store.Remove(bucket, job.Ref{Key: root + name})
 		return
 	}
-	etag := "e-" + name
-	if p.rng.IntN(2) == 0 {
-		etag = "other"
-	}
+	p.foreign[name] = true
 	_, err := p.store.Put(bucket, job.Item{Key: root + name, ETag: etag, Size: 10})
 	sure(err)
 }
@@ -385,6 +409,9 @@ func (p *play) operate() {
 // startKeeper orders a hold, orders one again, asks, or releases one.
 func (p *play) startKeeper() {
 	if len(p.live) > 5 {
+		return
+	}
+	if p.haunted && len(p.ghosts) == 0 && len(p.orders) == 0 {
 		return
 	}
 	if n := p.rng.IntN(4); len(p.orders) == 0 || n == 0 && len(p.orders) < 3 {
@@ -440,11 +467,16 @@ func (p *play) query(by *process, o *order, r hold.Request) {
 	if !p.known(o) {
 		p.violate("answer: %s for a hold that is not there", status.Answer)
 	}
-	o.epoch = status.Hold.Epoch
+	o.epoch, o.placedAt = status.Hold.Epoch, status.Hold.PlacedAt
 	p.tell("%p answers %+v", by, status)
 	if p.active(o) {
 		p.take(o, status, began)
 	}
+}
+
+// answered reports whether anybody was told anything of a hold.
+func (p *play) answered() bool {
+	return slices.ContainsFunc(p.orders, func(o *order) bool { return o.epoch > 0 })
 }
 
 // known reports whether the ledger has the hold, and active whether it is in force.

@@ -145,17 +145,25 @@ func untouched(l receipt.Line) bool {
 
 // landedLine is when nothing can land any more that names the item. A veto keeps the
 // quiet time of the moment in which it was dropped from the intents. An intent that
-// knew the hold names it only if an earlier claim had an answer for it.
+// knew the hold names the item only because an earlier claim had an answer for it, or
+// found another object there. That is no reason to stop waiting: a request of that
+// claim may still be on its way, and meet the same bytes uploaded again (F5). The row's
+// quiet time is later with each resume, so what was decided before the hold ends it.
 func (s *survey) landedLine(p job.Page, l receipt.Line) time.Time {
-	switch {
+	end := s.landed(p)
+	switch last := s.last(); {
 	case l.Decision == receipt.Veto:
 		return l.SettleAt
-	case p.Intent.Epoch >= s.hold.Epoch && lost(l.Outcome):
-		return time.Time{}
+	case p.Intent.Epoch >= s.hold.Epoch && last.Before(end):
+		return last
 	default:
-		return s.landed(p)
+		return end
 	}
 }
+
+// last is when nothing that was decided before the hold can land any more, whatever
+// the rows say. The placement itself may have landed as late as any request does.
+func (s *survey) last() time.Time { return s.hold.PlacedAt.Add(2 * s.reach()) }
 
 // lose notes an item that is gone.
 func (v *verdict) lose(word string, proof job.Proof) {

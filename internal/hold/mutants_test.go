@@ -24,11 +24,11 @@ type mutant struct {
 
 func mutants() []mutant {
 	return []mutant{
-		{"F12: the pages are read before the hold is written", "S4", 3235, func(by *process, c *hold.Config) {
+		{"F12: the pages are read before the hold is written", "S4", 769, func(by *process, c *hold.Config) {
 			early := &earlyPages{taps: taps{by}}
 			c.Holds, c.Pages = early, early
 		}},
-		{"HELD over an open intent", "S4", 38, func(by *process, c *hold.Config) {
+		{"HELD over an open intent", "S4", 28, func(by *process, c *hold.Config) {
 			c.Pages = alteredPages{taps{by}, func(p job.Page) job.Page {
 				if !p.State.Terminal() {
 					p.Intent = job.Intent{}
@@ -36,7 +36,7 @@ func mutants() []mutant {
 				return p
 			}}
 		}},
-		{"HELD for a terminal page before its quiet time", "S4", 505, func(by *process, c *hold.Config) {
+		{"HELD for a terminal page before its quiet time", "S4", 108, func(by *process, c *hold.Config) {
 			c.Pages = alteredPages{taps{by}, func(p job.Page) job.Page {
 				if p.State.Terminal() {
 					p.QuietAt = noon
@@ -44,7 +44,7 @@ func mutants() []mutant {
 				return p
 			}}
 		}},
-		{"an intent is over with its lease", "S4", 505, func(by *process, c *hold.Config) {
+		{"an intent is over with its lease", "S4", 52, func(by *process, c *hold.Config) {
 			c.Pages = alteredPages{taps{by}, func(p job.Page) job.Page {
 				if !p.QuietAt.IsZero() {
 					p.QuietAt = p.QuietAt.Add(-by.w.set.RequestLifetime)
@@ -52,7 +52,7 @@ func mutants() []mutant {
 				return p
 			}}
 		}},
-		{"an intent that knew the hold is taken for the first", "HELD", 34, func(by *process, c *hold.Config) {
+		{"an intent that knew the hold is taken for the first", "HELD", 15, func(by *process, c *hold.Config) {
 			c.Pages = alteredPages{taps{by}, func(p job.Page) job.Page {
 				if p.Intent.Epoch > 0 {
 					p.Intent = job.Intent{}
@@ -60,10 +60,10 @@ func mutants() []mutant {
 				return p
 			}}
 		}},
-		{"HELD without knowing that the hold is placed", "answer", 67, func(by *process, c *hold.Config) { c.Holds = trusting{taps{by}} }},
-		{"resolved without a look", "HELD", 67, func(by *process, c *hold.Config) { c.Lister = blind{by.w} }},
-		{"what can not be read is not there", "S4", 1486, func(by *process, c *hold.Config) { c.Pages = deaf{taps{by}} }},
-		{"an ended run is history at once", "S4", 505, func(by *process, c *hold.Config) { c.Runs = forgetful{taps{by}} }},
+		{"HELD without knowing that the hold is placed", "answer", 4, func(by *process, c *hold.Config) { c.Holds = trusting{taps{by}} }},
+		{"resolved without a look", "HELD", 5, func(by *process, c *hold.Config) { c.Lister = blind{by.w} }},
+		{"what can not be read is not there", "S4", 213, func(by *process, c *hold.Config) { c.Pages = deaf{taps{by}} }},
+		{"an ended run is history at once", "S4", 3298, func(by *process, c *hold.Config) { c.Runs = forgetful{taps{by}} }},
 	}
 }
 

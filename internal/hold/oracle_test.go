@@ -36,7 +36,8 @@ type moment struct {
 
 // answered is what was answered about one hold.
 type answered struct {
-	epoch int64 // 0 while nothing was
+	epoch    int64 // 0 while nothing was
+	placedAt time.Time
 	// promised are the names that were answered HELD.
 	promised map[string]bool
 	// due is until when a page was said to be in flight, at first; settled is when it was
@@ -132,12 +133,12 @@ func (p *play) judgePage(o *order, r *run, page job.Page, within []string, liste
 		return
 	}
 	said := listed[page.ID]
-	anyFlies := p.flies(o, r, said, page.ID, strict, began)
+	anyFlies := p.flies(o, r, said, page.ID, strict, true, began)
 	items := said.Items
 	for _, name := range within {
 		id := job.ItemPageID(r.ID, acme, p.refs[name])
 		child := listed[id]
-		flies := p.flies(o, r, child, id, strict, began)
+		flies := p.flies(o, r, child, id, strict, said.Answer != hold.InFlight, began) // one that flies may split it off later
 		flying[name] = flying[name] || flies || said.Answer == hold.InFlight
 		anyFlies = anyFlies || flies
 		items += child.Items
@@ -152,23 +153,27 @@ func (p *play) judgePage(o *order, r *run, page job.Page, within []string, liste
 }
 
 // flies reports whether a page is said to be in flight, which it may be only once and
-// only for so long.
-func (p *play) flies(o *order, r *run, l hold.Page, id job.PageID, strict bool, began moment) bool {
-	_, err := p.ledger.Page(context.Background(), r.ID, acme, id)
-	there := err == nil // an item may be split off later
+// only for so long. A page in which an item was answered before the hold waits with
+// each resume anew, but never longer than what was decided before the hold can.
+func (p *play) flies(o *order, r *run, l hold.Page, id job.PageID, strict, final bool, began moment) bool {
+	row, err := p.ledger.Page(context.Background(), r.ID, acme, id)
 	if l.Answer != hold.InFlight {
-		if o.settled[id] == 0 && there {
+		if o.settled[id] == 0 && final && err == nil {
 			o.settled[id] = p.ticks
 		}
 		return false
 	}
 	due, before := o.due[id]
+	renewed := row.Intent.Epoch >= o.epoch && row.QuietAt.After(due) && row.Counts.Sum() > 0
+	reach := p.set.FunctionTimeout + p.set.RequestLifetime
 	switch {
-	case l.Until.After(p.now.Add(p.set.FunctionTimeout + p.set.RequestLifetime)):
+	case l.Until.After(p.now.Add(reach)):
 		p.violate("IN_FLIGHT until %v, later than anything can land", l.Until)
-	case strict && o.settled[id] > 0 && o.settled[id] <= began.tick:
+	case !began.at.Before(o.placedAt.Add(2 * reach)):
+		p.violate("resolution: a page is in flight long after %s was placed", o.ID)
+	case strict && !renewed && o.settled[id] > 0 && o.settled[id] <= began.tick:
 		p.violate("resolution: a page is in flight again under %s", o.ID)
-	case strict && before && !began.at.Before(due):
+	case strict && !renewed && before && !began.at.Before(due):
 		p.violate("resolution: a page of %s was in flight until %v, and is", o.ID, due)
 	case !before:
 		o.due[id] = l.Until

@@ -237,29 +237,84 @@ func TestAResumeUnderTheHoldDoesNotPutItOff(t *testing.T) {
 	w.wantStatus(w.place(t, "b", hold.Item, root+"b"), hold.InFlight, hold.Counts{InFlight: 1}) // the second intent names it
 }
 
-// An item that an earlier claim had an answer for is named by the second intent, too,
-// and puts nothing off either.
-func TestAnAnsweredItemDoesNotPutItOff(t *testing.T) {
-	for _, scope := range []hold.Scope{hold.Tenant, hold.Prefix} {
+// S4, F5: an answer for an item is no end of the waiting. The first request of the claim
+// that had it is still on its way, and the same bytes were uploaded again.
+func TestS4_AnAnsweredItemStaysInFlight(t *testing.T) {
+	for _, scope := range []hold.Scope{hold.Tenant, hold.Prefix, hold.Item} {
 		w := newScripted(t, "a", "b", "c")
+		var late func() error
+		w.store.Hook = func(op string, apply func() error) error {
+			if op == "delete" && late == nil {
+				late = apply // it was signed in time
+				return class(failure.Network)
+			}
+			return apply()
+		}
+		w.store.KeyFault = func(item job.Item) (job.Answer, bool) {
+			return map[bool]job.Answer{true: job.Slow}[item.Key != root+"a"], false
+		}
+		w.attempt()
+		w.want(job.Retrying)
+		w.wantLeft("b", "c")
+		w.store.KeyFault = nil
+		_, err := w.store.Put(bucket, job.Item{Key: root + "a", ETag: "e-a", Size: 10})
+		sure(err)
+		w.reach(w.row(w.page).RetryAt)
+		w.reach(w.row(w.page).LeaseEnd)
+		first := w.row(w.page).QuietAt
+		value := map[hold.Scope]string{hold.Prefix: root, hold.Item: root + "a"}[scope]
+		w.wantStatus(w.place(t, "h", scope, value), hold.InFlight, hold.Counts{InFlight: 1})
+		w.on("delete", die)
+		w.attempt() // under the hold; it names a because it was answered
+		p := w.row(w.page)
+		if p.Intent.Epoch != 1 || p.Intent.Deletes == 0 || !p.QuietAt.After(first) {
+			t.Fatalf("the page is %+v", p)
+		}
+		s := w.ask(t, "h")
+		w.wantStatus(s, hold.InFlight, hold.Counts{InFlight: 1})
+		if !s.Until.Equal(p.QuietAt) {
+			t.Errorf("until %v, want %v", s.Until, p.QuietAt)
+		}
+		w.reach(first.Add(-1))
+		sure(late())
+		w.reach(p.QuietAt)
+		s = w.ask(t, "h")
+		w.wantStatus(s, hold.TooLate, hold.Counts{TooLate: 1})
+		if l := w.only(s); l.Outcomes["deleted"] != 1 {
+			t.Errorf("%+v", l)
+		}
+	}
+}
+
+// What was decided before the hold has an end that no later claim moves.
+func TestWhatWasDecidedBeforeTheHoldHasAnEnd(t *testing.T) {
+	for _, scope := range []hold.Scope{hold.Tenant, hold.Item} {
+		w := newScripted(t, "a", "b")
 		w.store.KeyFault = func(item job.Item) (job.Answer, bool) {
 			return map[bool]job.Answer{true: job.Slow}[item.Key != root+"a"], false
 		}
 		w.attempt()
 		w.want(job.Retrying)
 		w.store.KeyFault = nil
-		s := w.place(t, "h", scope, map[hold.Scope]string{hold.Prefix: root}[scope])
+		s := w.place(t, "h", scope, map[hold.Scope]string{hold.Item: root + "a"}[scope])
 		w.wantStatus(s, hold.InFlight, hold.Counts{InFlight: 1})
+		end := s.Hold.PlacedAt.Add(2 * (w.set.FunctionTimeout + w.set.RequestLifetime))
 		w.reach(w.row(w.page).LeaseEnd)
+		w.on("delete", die)
 		w.attempt()
-		if p := w.row(w.page); p.Intent.Deletes != 1 || !p.QuietAt.After(s.Until) {
+		w.alter(func(p *job.Page) { p.QuietAt = end.Add(time.Hour) }) // as claim after claim would
+		if p := w.row(w.page); p.Intent.Epoch != s.Hold.Epoch {
 			t.Fatalf("the page is %+v", p)
 		}
-		w.reach(s.Until)
 		s = w.ask(t, "h")
-		w.wantStatus(s, hold.TooLate, hold.Counts{TooLate: 1})
-		w.wantGone(w.only(s), w.row(w.page).Receipt, job.Answered, map[string]int{"deleted": 1})
-		w.wantLeft("b", "c")
+		w.wantStatus(s, hold.InFlight, hold.Counts{InFlight: 1})
+		if !s.Until.Equal(end) {
+			t.Errorf("until %v, want %v", s.Until, end)
+		}
+		w.reach(end.Add(-1))
+		w.wantStatus(w.ask(t, "h"), hold.InFlight, hold.Counts{InFlight: 1})
+		w.reach(end)
+		w.wantStatus(w.ask(t, "h"), hold.TooLate, hold.Counts{TooLate: 1})
 	}
 }
 
