@@ -278,13 +278,16 @@ func (c *Cloud) declare() error {
 	return c.stacks.Declare(fakecloudformation.Stack{Region: c.Region, Name: contract.StackName(localStage), Outputs: c.Outputs.Render()})
 }
 
-// timeout is a function's limit: the workers' is the lease, and the others have the
-// five minutes that AWS would give them, at this scale.
+// timeout is a function's limit: the workers' is the lease, which hold counts on for
+// its own answers too. The others have the five minutes that AWS would give them, at
+// this scale.
 func (c *Cloud) timeout(name string) time.Duration {
-	if name == "worker" || name == "report-worker" {
+	switch name {
+	case "worker", "report-worker", "hold":
 		return c.Settings.FunctionTimeout
+	default:
+		return 5 * time.Minute / cloudScale
 	}
-	return 5 * time.Minute / cloudScale
 }
 
 // variables is a function's environment. Its name is its access key, so that a
