@@ -52,8 +52,8 @@ type Status struct {
 	// Complete says that every page that can still act was read and judged. Until
 	// bounds what was not, too.
 	Complete bool `json:"complete"`
-	// Pages counts the pages within the hold's scope. For an item those of ended runs
-	// count only when they deleted it.
+	// Pages counts the pages within the hold's scope. Those of ended runs count only
+	// when they deleted something of it.
 	Pages Counts `json:"pages"`
 	// Until is when the last of what is in flight can take effect; absent when
 	// nothing is. Asking again then settles it. Only a page in which an item had been
@@ -67,8 +67,9 @@ type Status struct {
 	// ScanningRuns is how many runs are still finding pages: those to come are HELD.
 	ScanningRuns int `json:"scanning_runs"`
 	// EndedRuns is how many runs of the tenant are over. What they deleted is history
-	// and is not counted here, except for an item, for which they are searched, newest
-	// first, up to one that deleted it; UnreadRuns is how many that left out because
+	// and is not counted here, with two exceptions: a run that could still act when the
+	// hold was placed, and all of them for an item, for which they are searched, newest
+	// first, up to one that deleted it. UnreadRuns is how many that left out because
 	// they could not be read or time was over.
 	EndedRuns  int `json:"ended_runs"`
 	UnreadRuns int `json:"unread_runs"`
@@ -167,10 +168,10 @@ func (s *Status) sentences() []string {
 		text = append(text, count(n, "run is", "runs are")+" still being scanned; the hold covers the pages to come.")
 	}
 	if n := s.EndedRuns; n > 0 && s.Hold.Scope != Item {
-		text = append(text, count(n, "earlier run is", "earlier runs are")+" over; what they deleted stands in their reports.")
+		text = append(text, count(n, "earlier run is", "earlier runs are")+" over; what was deleted before the hold stands in the reports.")
 	}
 	if n := s.UnreadRuns; n > 0 {
-		text = append(text, "Whether the item was deleted earlier was not looked up in "+count(n, "run", "runs")+".")
+		text = append(text, "Whether something of it was deleted earlier was not looked up in "+count(n, "run", "runs")+".")
 	}
 	return text
 }

@@ -21,6 +21,8 @@ func (w *scripted) ended() {
 }
 
 // A run that has just ended may have a request on its way: it is read like an open one.
+// What it deleted is answered ever after, because the hold was told that it is in flight;
+// a hold that is placed later is told that a run is over.
 func TestARunThatHasJustEndedIsNotHistory(t *testing.T) {
 	for _, scope := range []hold.Scope{hold.Tenant, hold.Prefix, hold.Item} {
 		w := newScripted(t, "a")
@@ -37,18 +39,43 @@ func TestARunThatHasJustEndedIsNotHistory(t *testing.T) {
 		w.wantStatus(w.ask(t, "h"), hold.InFlight, hold.Counts{InFlight: 1})
 		w.reach(over)
 		s = w.ask(t, "h")
-		if scope == hold.Item {
-			w.wantStatus(s, hold.TooLate, hold.Counts{TooLate: 1})
-			w.wantGone(w.only(s), w.row(w.page).Receipt, job.Answered, map[string]int{"deleted": 1})
-		} else {
-			w.wantStatus(s, hold.Held, hold.Counts{})
-			if !strings.Contains(s.Text, "1 earlier run is over") {
-				t.Errorf("%s", s.Text)
-			}
+		w.wantStatus(s, hold.TooLate, hold.Counts{TooLate: 1})
+		if p := w.only(s); p.Receipt != w.row(w.page).Receipt || p.Outcomes["deleted"] != 1 {
+			t.Errorf("%+v", p)
 		}
 		if s.EndedRuns != 1 {
 			t.Errorf("%+v", s)
 		}
+		w.reach(over.Add(240 * time.Hour))
+		w.wantStatus(w.ask(t, "h"), hold.TooLate, hold.Counts{TooLate: 1})
+		if scope == hold.Item {
+			continue
+		}
+		s = w.place(t, "late", scope, value)
+		w.wantStatus(s, hold.Held, hold.Counts{})
+		if s.EndedRuns != 1 || !strings.Contains(s.Text, "1 earlier run is over") {
+			t.Errorf("%+v", s)
+		}
+	}
+}
+
+// What became of a run that was in flight and can not be read any more takes nothing
+// from the promise, and the answer says so.
+func TestAnAftermathThatCanNotBeRead(t *testing.T) {
+	for _, op := range []string{"pages", "get:receipt"} {
+		w := newScripted(t, "a", "b")
+		w.attempt()
+		w.close(&w.run)
+		over := w.now.Add(w.set.FunctionTimeout + w.set.RequestLifetime)
+		w.place(t, "h", hold.Prefix, root+"b")
+		w.reach(over)
+		w.on(op, failing(failure.Network))
+		s := w.ask(t, "h")
+		w.wantStatus(s, hold.Held, hold.Counts{})
+		if s.UnreadRuns != 1 || !strings.Contains(s.Text, "was not looked up in 1 run") {
+			t.Errorf("%s: %+v", op, s)
+		}
+		w.wantStatus(w.ask(t, "h"), hold.TooLate, hold.Counts{TooLate: 1})
 	}
 }
 

@@ -57,6 +57,8 @@ func (k *Keeper) survey(ctx context.Context, deadline time.Time, h Hold) Status 
 	}
 	if s.status.EndedRuns = len(ended); h.Scope == Item {
 		s.history(ctx, ended)
+	} else {
+		s.aftermath(ctx, ended)
 	}
 	s.known(ctx, len(open)+len(ended))
 	s.status.sum()
@@ -148,8 +150,11 @@ func (s *survey) open(ctx context.Context, run job.Run) {
 		s.unread()
 		return
 	}
-	if inside {
-		s.walk(ctx, run, below)
+	if !inside {
+		return
+	}
+	if err := s.walk(ctx, run, below, func(p job.Page, whole bool) { s.see(run, p, whole) }); err != nil {
+		s.unread()
 	}
 }
 
@@ -191,17 +196,15 @@ func (s *survey) ground(ctx context.Context, run job.Run) (ground, error) {
 
 // walk reads every page of the tenant in the run. Split-off items come after the
 // ranges of the same read, so whoever is split off meanwhile was seen in its parent.
-func (s *survey) walk(ctx context.Context, run job.Run, below string) {
+func (s *survey) walk(ctx context.Context, run job.Run, below string, see func(p job.Page, whole bool)) error {
 	parents := map[job.PageID]bool{} // ranges within the scope that split items off, and whether all of each is
 	for last := (*job.Page)(nil); ; {
 		if s.late(s.deadline) {
-			s.unread()
-			return
+			return errLate()
 		}
 		some, err := s.Pages.Pages(ctx, run.ID, s.hold.Tenant, last, batch)
 		if err != nil {
-			s.unread()
-			return
+			return err
 		}
 		for _, p := range some {
 			whole, meets := covers(p, below)
@@ -211,11 +214,11 @@ func (s *survey) walk(ctx context.Context, run job.Run, below string) {
 				parents[p.ID] = whole
 			}
 			if meets {
-				s.see(run, p, whole)
+				see(p, whole)
 			}
 		}
 		if len(some) < batch {
-			return
+			return nil
 		}
 		last = &some[len(some)-1]
 	}
@@ -315,18 +318,53 @@ func (s *survey) history(ctx context.Context, ended []job.Run) {
 func (s *survey) deleted(ctx context.Context, run job.Run) (found bool, err error) {
 	pages, err := s.handling(ctx, run)
 	for _, p := range pages {
-		v, settled := s.judge(p, false)
-		if !settled {
-			var unread error
-			v, settled, unread = s.weigh(ctx, pending{run, p})
-			err = errors.Join(err, unread)
-		}
-		if settled && v.word == TooLate {
-			s.add(run, p, v)
-			found = true
-		}
+		gone, unread := s.went(ctx, pending{run, p}, false)
+		found, err = found || gone, errors.Join(err, unread)
 	}
 	return found, err
+}
+
+// went reports whether a page of an ended run deleted what the hold covers, and adds it
+// if so.
+func (s *survey) went(ctx context.Context, p pending, whole bool) (bool, error) {
+	v, settled := s.judge(p.page, whole)
+	var err error
+	if !settled {
+		v, settled, err = s.weigh(ctx, p)
+	}
+	if !settled || v.word != TooLate {
+		return false, err
+	}
+	s.add(p.run, p.page, v)
+	return true, err
+}
+
+// aftermath adds what became of the runs that could still act when the hold was placed
+// and have ended since. Their pages were answered as in flight then, and whoever asks
+// late must not hear less than who asked in time.
+func (s *survey) aftermath(ctx context.Context, ended []job.Run) {
+	for _, run := range ended {
+		if run.OpenedAt.After(s.hold.PlacedAt) || !s.hold.PlacedAt.Before(run.ClosedAt.Add(s.reach())) {
+			continue
+		}
+		if err := s.ofEnded(ctx, run); err != nil {
+			s.status.UnreadRuns++
+		}
+	}
+}
+
+// ofEnded adds the pages of an ended run that deleted what the hold covers.
+func (s *survey) ofEnded(ctx context.Context, run job.Run) error {
+	below, inside, err := s.below(ctx, run)
+	if err != nil || !inside {
+		return err
+	}
+	var unread error
+	err = s.walk(ctx, run, below, func(p job.Page, whole bool) {
+		_, one := s.went(ctx, pending{run, p}, whole)
+		unread = errors.Join(unread, one)
+	})
+	return errors.Join(err, unread)
 }
 
 // known notes a hold that no policy has anything to do with. It stands all the same,

@@ -19,6 +19,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/expunge-aws/expunge/internal/contract"
+	"github.com/expunge-aws/expunge/internal/emulator"
 	"github.com/expunge-aws/expunge/internal/emulator/wire"
 	"github.com/expunge-aws/expunge/internal/policy"
 )
@@ -121,6 +122,9 @@ func Up(ctx context.Context, c UpConfig) error {
 	if err := ownEndpoints(); err != nil {
 		return err
 	}
+	if err := free(c.Listen); err != nil {
+		return err
+	}
 	now := time.Now().UTC()
 	policies, err := writeNight(filepath.Join(c.Folder, nightFolder), now)
 	if err != nil {
@@ -148,6 +152,20 @@ func Up(ctx context.Context, c UpConfig) error {
 	defer os.Remove(filepath.Join(c.Folder, upFile)) //nolint:errcheck // one that stays names a port where nobody answers
 	introduceNight(c, cloud)
 	return cloud.keep(ctx)
+}
+
+// free refuses an address at which somebody listens already, before anything of the
+// folder is rewritten: a region that is up reads its policy files and writes its log
+// there.
+func free(address string) error {
+	l, err := emulator.Listen(address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("somebody listens at %s already: if it is a region of before, use it, or end it with Ctrl-C where it was started; else end what listens there", address)
+	}
+	if err != nil {
+		return err
+	}
+	return l.Close()
 }
 
 // writeNight writes the policy files and reads them back.
@@ -253,7 +271,8 @@ func writeUpFile(path string, c *Cloud) error {
 	return os.WriteFile(path, append(data, '\n'), 0o600)
 }
 
-// keep invokes reconcile at its period until the context ends.
+// keep invokes reconcile at its period until the context ends, and redrive as its
+// schedule would: it does nothing unless somebody has switched that on.
 func (c *Cloud) keep(ctx context.Context) error {
 	every := time.NewTicker(c.Settings.ReconcileEvery)
 	defer every.Stop()
@@ -262,10 +281,17 @@ func (c *Cloud) keep(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-every.C:
-			if _, err := c.lambda.Invoke(ctx, c.Region, "reconcile", []byte("{}")); err != nil && !errors.Is(err, context.Canceled) {
-				fmt.Fprintln(os.Stderr, "reconcile:", err)
-			}
+			c.fire(ctx, "reconcile", "{}")
+			c.fire(ctx, "redrive", `{"op":"scheduled"}`)
 		}
+	}
+}
+
+// fire invokes a function as a schedule does: nobody waits for what it says.
+func (c *Cloud) fire(ctx context.Context, function, event string) {
+	_, err := c.lambda.Invoke(ctx, c.Region, function, []byte(event))
+	if err != nil && !errors.Is(err, context.Canceled) {
+		fmt.Fprintln(os.Stderr, function+":", err)
 	}
 }
 
@@ -279,8 +305,9 @@ to delete; a schedule is disabled, and its date will be missed in about %v.
 
 Begin with       .bin/expunge runs --late
 what goes wrong  ls %s: remove a file and that trouble is gone
-the functions    aws --endpoint-url %s lambda invoke --function-name redrive --payload file://events/redrive/inspect.json out.json
+the functions    export AWS_ACCESS_KEY_ID=operator AWS_SECRET_ACCESS_KEY=local AWS_DEFAULT_REGION=%s
+                 aws --endpoint-url %s lambda invoke --function-name redrive --payload fileb://events/redrive/inspect.json out.json
 the log          %s
 `, cloud.Region, cloud.Endpoint, cloudScale, (2*time.Minute + contract.Production().MissedAfter/cloudScale).Round(time.Minute),
-		filepath.Join(c.Folder, troubleFolder), cloud.Endpoint, filepath.Join(c.Folder, "up.log"))
+		filepath.Join(c.Folder, troubleFolder), cloud.Region, cloud.Endpoint, filepath.Join(c.Folder, "up.log"))
 }

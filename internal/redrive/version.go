@@ -166,7 +166,7 @@ func whatChanges(p policy.Policy, former *policy.Policy, run job.Run) ApprovedVe
 	a := ApprovedVersion{
 		Policy: p.Name, Version: p.Version, SHA256: p.SHA256(), Widens: []string{},
 		RunID: run.ID, Scheduled: run.Scheduled.UTC(), Candidates: run.Candidates, WouldDelete: run.Totals.Counts[job.WouldDelete], Bytes: run.Totals.Bytes,
-		Next: "Nothing is approved yet. Approve it with by and a reason, if what the run reports is what shall be deleted.",
+		Next: "Nothing is approved yet. Approve it with a reason, if what the run reports is what shall be deleted.",
 	}
 	if former != nil {
 		a.Former = former.Version

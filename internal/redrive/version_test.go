@@ -181,7 +181,7 @@ func TestHP08WiderVersionIsApprovedByName(t *testing.T) {
 	want := ApprovedVersion{
 		Policy: "exports", Version: 2, SHA256: wide.SHA256(), Former: 1, Widens: []string{"An artifact is kept for 10 days, and was for 30 days."},
 		RunID: run.ID, Scheduled: firstOfMarch, Candidates: 7, WouldDelete: 5, Bytes: 4096,
-		Next: "Nothing is approved yet. Approve it with by and a reason, if what the run reports is what shall be deleted.",
+		Next: "Nothing is approved yet. Approve it with a reason, if what the run reports is what shall be deleted.",
 	}
 	unsigned := order(wide, run.ID)
 	unsigned.Signature = audit.Signature{}

@@ -54,16 +54,16 @@ func (c *approveCommand) version(ctx context.Context, d *desk, name, number stri
 
 func (a *approvedVersion) write(s *sheet) {
 	v := a.Version
-	former := "none: nothing of this policy may delete so far"
+	former := "no version of this policy"
 	if v.Former > 0 {
 		former = v.Policy + "@" + strconv.Itoa(v.Former)
 	}
-	approved := "no"
+	approved, until := "no", "may delete until then"
 	if v.Approved {
-		approved = "yes"
+		approved, until = "yes", "could delete before"
 	}
 	s.facts(
-		[2]string{"policy", v.Policy + "@" + strconv.Itoa(v.Version)}, [2]string{"SHA-256", v.SHA256}, [2]string{"approved", approved}, [2]string{"may delete until then", former},
+		[2]string{"policy", v.Policy + "@" + strconv.Itoa(v.Version)}, [2]string{"SHA-256", v.SHA256}, [2]string{"approved", approved}, [2]string{until, former},
 		[2]string{"looked at", "run " + string(v.RunID) + " of " + instant(v.Scheduled)},
 		[2]string{"it reports", report.Count(v.WouldDelete, "item") + " of " + report.Count(v.Candidates, "candidate") + ", " + report.Human(v.Bytes)},
 	)

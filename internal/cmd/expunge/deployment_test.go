@@ -14,6 +14,7 @@ import (
 	"github.com/expunge-aws/expunge/internal/audit"
 	"github.com/expunge-aws/expunge/internal/emulator/wire"
 	"github.com/expunge-aws/expunge/internal/failure"
+	"github.com/expunge-aws/expunge/internal/job"
 )
 
 // A function's own words are told, and an end without any is no refusal: nobody
@@ -87,6 +88,9 @@ func TestOrders(t *testing.T) {
 	for i, e := range []audit.Entry{
 		{Act: audit.BrakeSet, Policy: "exports", Version: 3, Reason: "a wrong retention was published"},
 		{Act: audit.RedriveApplied, RedriveID: "0123456789abcdef0123456789abcdef", Count: 12, Override: "the policy is mended", Reason: "the role was mended"},
+		{Act: audit.LetterDiscarded, MessageID: "a469b3ee-0f9f-1fc6-b472-a5bfc35ca274", Count: 1, Reason: "its sender was mended"},
+		{Act: audit.RunApproved, Policy: "tickets", Version: 3, RunID: "c342169d5b3b2d608dc7044455f42a90", Count: 450, Reason: "the customer has left"},
+		{Act: audit.AutoRedriveSet, Death: job.ReasonForbidden, Count: 5, Reason: "a drill has passed"},
 		{Act: audit.HoldPlaced, TenantID: "acme-eu", HoldID: "case-17", Reason: "litigation 17"},
 	} {
 		e.At, e.Region, e.By = at.Add(time.Duration(i-48)*time.Hour), regionName, "arn:aws:sts::000000000000:assumed-role/on-call/ana"

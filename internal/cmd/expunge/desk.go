@@ -132,8 +132,12 @@ func (d *desk) explainError(err error) *ending {
 	case failure.Forbidden:
 		end.text += "; your credentials do not allow this here, or the deployment is not there"
 		end.next = []string{"aws sts get-caller-identity" + d.profile()}
-	case failure.Throttled, failure.Network, failure.Conflict:
+	case failure.Throttled, failure.Network:
 		end.text += "; say it again, which is safe: a read changes nothing and an order given twice is carried out once"
+	case failure.Conflict:
+		// The plan has expired, the run is decided, the hold was released: giving the
+		// same order again meets the same refusal.
+		end.text += "; look at what stands there now before you give another order"
 	case failure.Absent, failure.Invalid, failure.UnknownPolicy, failure.Bug:
 	}
 	return end

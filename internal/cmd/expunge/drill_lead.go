@@ -152,6 +152,8 @@ func (l *drilling) finish(ctx context.Context) error {
 func (l *drilling) end(ctx context.Context, err error) error {
 	if end, ok := errors.AsType[*ending](err); ok {
 		l.a.Next = end.next
+	} else if err != nil {
+		l.a.Next = l.again("--wait") // interrupted, or a call failed: it goes on from the ledger
 	}
 	if l.a.RunID == "" && l.a.Expired == 0 && len(l.a.Steps) == 0 {
 		return err // it has not begun

@@ -148,8 +148,7 @@ func (x *explaining) pageFailed(run job.Run, p job.Page) {
 	case p.State == job.Discarded:
 		x.failed("An operator gave the page up. It died of " + string(p.Death.Reason) + " before, at " + instant(p.Death.At) + ".")
 	case p.State == job.Dead:
-		x.failed("It is dead since " + instant(p.Death.At) + ", after " + report.Count(p.Attempts, "attempt") + " of which the first failed at " + instant(p.FirstFailure) +
-			": " + string(p.Death.Reason) + " (" + string(p.Death.Reason.Class()) + "), last failure " + string(p.LastClass) + ". What to do: " + report.Advice(p.Death.Reason) + ".")
+		x.failed(died(p))
 		x.then("redrive", "plan", "--page="+string(p.ID))
 	case p.Abandoned:
 		x.failed("An operator gave the page up while a decision to delete was open. A worker looks at what that has done, deletes nothing, and ends the page.")
@@ -170,9 +169,27 @@ func (x *explaining) pageFailed(run job.Run, p job.Page) {
 	}
 }
 
+// died says when and of what a page died. Where no attempt left a class of failure,
+// every worker that had it ended before it could say one.
+func died(p job.Page) string {
+	text := "It is dead since " + instant(p.Death.At) + ", after " + report.Count(p.Attempts, "attempt")
+	of := string(p.Death.Reason) + " (" + string(p.Death.Reason.Class()) + ")"
+	if p.LastClass == "" && p.Death.Reason == job.ReasonAttempts && p.Attempts > 0 {
+		return text + " of which none said why it failed: " + of + ". What to do: see in the worker's log why it ends without a word, mend that, then redrive."
+	}
+	text += " of which the first failed at " + instant(p.FirstFailure) + ": " + of
+	if p.LastClass != "" {
+		text += ", last failure " + string(p.LastClass)
+	}
+	return text + ". What to do: " + report.Advice(p.Death.Reason) + "."
+}
+
 // earlier says what an earlier attempt failed of.
 func earlier(p job.Page) string {
 	if p.LastClass == "" {
+		if n := p.Tries() - 1; n > 0 {
+			return " Before, " + report.Count(n, "attempt") + " ended without a word."
+		}
 		return ""
 	}
 	return " Its last failure was " + string(p.LastClass) + ", after " + report.Count(p.Tries(), "attempt") + " since " + instant(p.FirstFailure) + "."

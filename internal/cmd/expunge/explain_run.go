@@ -30,13 +30,18 @@ func (x *explaining) aRun(ctx context.Context, run job.Run) error {
 	x.e.Run = &v
 	x.under(run)
 	waits := map[string]int{}
+	var silent []job.Page
+	open := 0 // items of open decisions
 	if !v.ended() {
 		err = pagesOf(ctx, x.r.records, run.ID, func(p job.Page) error {
+			open += unsettled(p)
 			switch {
 			case p.State == job.Dead:
 				x.e.Dead = append(x.e.Dead, deadPage{p.ID, p.Tenant, p.Death.Reason, p.Attempts, p.Death.At.UTC(), p.Totals().Candidates})
 			case p.State.Open() && p.LastClass != "":
 				waits[string(p.LastClass)]++
+			case endedSilently(p, x.look.now):
+				silent = append(silent, p)
 			}
 			return nil
 		})
@@ -46,7 +51,16 @@ func (x *explaining) aRun(ctx context.Context, run job.Run) error {
 	}
 	slices.SortStableFunc(x.e.Dead, func(a, b deadPage) int { return cmp.Or(a.Died.Compare(b.Died), cmp.Compare(a.PageID, b.PageID)) })
 	x.runFailed(run, waits)
-	x.changed(changes(run.Mode, v.Candidates, v.sums, v.Bytes))
+	x.silent(run, silent)
+	if len(x.e.Failed) == 0 {
+		x.failed("Nothing.")
+	}
+	if open == 0 || v.sums.Sum() > 0 {
+		x.changed(changes(run.Mode, v.Candidates, v.sums, v.Bytes))
+	}
+	if open > 0 {
+		x.changed("Decisions to delete are open: " + report.Count(open, "item") + " may be gone or still there. Explain a page for which.")
+	}
 	x.runAgain(run, v)
 	return nil
 }
@@ -55,7 +69,7 @@ func (x *explaining) aRun(ctx context.Context, run job.Run) error {
 func (x *explaining) runFailed(run job.Run, waits map[string]int) {
 	switch run.State {
 	case job.AwaitingApproval:
-		x.failed("The guard stopped it before it had any effect: " + strings.Join(run.Trips, "; ") + ".")
+		x.failed("The guard stopped it before it had any effect: " + strings.TrimSuffix(strings.Join(run.Trips, " "), ".") + ".")
 		x.then("approve", string(run.ID))
 	case job.Rejected:
 		x.failed("The guard stopped it, and " + run.ApprovedBy + " rejected it at " + instant(run.ClosedAt) + ": " + run.Approval)
@@ -81,8 +95,31 @@ func (x *explaining) runFailed(run job.Run, waits map[string]int) {
 	if run.State == job.Closed && run.WithFailures() {
 		x.failed("It closed with items that nobody deleted and nobody protects: " + tally(run.Totals.Counts, job.Refused, job.Failed) + ". The next run finds what still stands.")
 	}
-	if len(x.e.Failed) == 0 {
-		x.failed("Nothing.")
+}
+
+// endedSilently reports whether a worker that had the page ended without a word: its
+// lease is over, or a later one has the page and nothing says what became of the first.
+func endedSilently(p job.Page, now time.Time) bool {
+	if p.LeaseLive(now) {
+		return p.Tries() > 1
+	}
+	return p.State.Open() && p.Tries() > 0 && p.LastClass == ""
+}
+
+// silent says of which pages the worker ended without a word. Once that happens by
+// chance; again and again it is a crash loop, and every round costs an attempt.
+func (x *explaining) silent(run job.Run, pages []job.Page) {
+	if len(pages) == 0 {
+		return
+	}
+	slices.SortStableFunc(pages, func(a, b job.Page) int { return cmp.Or(b.Tries()-a.Tries(), cmp.Compare(a.ID, b.ID)) })
+	x.failed("A worker ended without a word at " + report.Count(len(pages), "page") + ", after up to " + report.Count(pages[0].Tries(), "attempt") +
+		". Each is tried again until its attempts are used up. If it goes on, it is a crash loop: set a brake, and see in the worker's log why it ends.")
+	for _, p := range pages[:min(len(pages), shownDead)] {
+		x.then("explain", string(p.ID))
+	}
+	if len(x.e.Brakes) == 0 {
+		x.then("brake", "on", run.Policy, "--reason="+blank)
 	}
 }
 

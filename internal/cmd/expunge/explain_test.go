@@ -309,3 +309,32 @@ func TestInterrupted(t *testing.T) {
 		t.Errorf("status %d: %s", status, errs.String())
 	}
 }
+
+// A worker that dies at every delete leaves no class of failure behind. The run says so
+// all the same, which page it is, and that what was decided may have happened (R94).
+func TestR94ExplainACrashLoop(t *testing.T) {
+	m := newMorning(t)
+	p := m.pages["young"]
+	for _, before := range []time.Duration{20 * time.Minute, 15 * time.Minute} {
+		next, err := p.Claim("owner", at.Add(-before), at.Add(-before+time.Minute), at)
+		p = m.move(next, err)
+		next, err = p.Intend("plan", 0, 40, 40, time.Minute)
+		p = m.move(next, err)
+	}
+	a := m.explain(string(m.open.ID))
+	wantText(t, a.Failed, "A worker ended without a word at 1 page, after up to 2 attempts.")
+	wantText(t, a.Changed, "40 items may be gone or still there")
+	wantText(t, a.Next, "expunge explain "+string(p.ID))
+	wantText(t, a.Next, "expunge brake on exports")
+	page := m.explain(string(p.ID))
+	wantText(t, page.Failed, "The worker that had it ended without a word")
+	wantText(t, page.Failed, "Before, 1 attempt ended without a word.")
+
+	next, err := p.Die("owner", job.ReasonAttempts, "", job.Settled{}, at)
+	p = m.move(next, err)
+	page = m.explain(string(p.ID))
+	wantText(t, page.Failed, "after 2 attempts of which none said why it failed: attempts_exhausted (redrivable). What to do: see in the worker's log")
+	if dead := strings.Join(page.Failed, ""); strings.Contains(dead, "last failure") {
+		t.Error(dead)
+	}
+}

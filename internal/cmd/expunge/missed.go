@@ -69,8 +69,8 @@ func writeMissed(s *sheet, all []missedDate) {
 
 // startCommand opens the run of a scheduled date, as its schedule would have.
 type startCommand struct {
-	Policy    string    `arg:"" help:"The policy, at the version that is deployed."`
-	Scheduled time.Time `arg:"" placeholder:"INSTANT" help:"The date's instant, in RFC 3339, such as 2026-03-08T02:30:00Z: runs --late shows it."`
+	Policy    string `arg:"" help:"The policy, at the version that is deployed."`
+	Scheduled string `arg:"" placeholder:"INSTANT" help:"The date's instant, in RFC 3339, such as 2026-03-08T02:30:00Z: runs --late shows it."`
 }
 
 func (c *startCommand) exits() exits {
@@ -85,6 +85,10 @@ type started struct {
 }
 
 func (c *startCommand) run(ctx context.Context, d *desk) error {
+	scheduled, err := time.Parse(time.RFC3339, c.Scheduled)
+	if err != nil {
+		return usage(c.Scheduled+" is no instant in RFC 3339, such as 2026-03-08T02:30:00Z: runs --late shows those that never ran", d.command("runs", "--late", "--policy="+c.Policy))
+	}
 	r, err := d.connect(ctx)
 	if err != nil {
 		return err
@@ -94,10 +98,10 @@ func (c *startCommand) run(ctx context.Context, d *desk) error {
 		return err
 	}
 	// A made-up instant would be a run of its own, with a cutoff that no schedule has.
-	if dates := p.Schedule.Dates(c.Scheduled.Add(-time.Second), c.Scheduled, 1); len(dates) == 0 || !dates[0].At.Equal(c.Scheduled) {
-		return usage("the schedule of "+c.Policy+" has no date at "+instant(c.Scheduled), d.command("runs", "--late", "--policy="+c.Policy))
+	if dates := p.Schedule.Dates(scheduled.Add(-time.Second), scheduled, 1); len(dates) == 0 || !dates[0].At.Equal(scheduled) {
+		return usage("the schedule of "+c.Policy+" has no date at "+instant(scheduled), d.command("runs", "--late", "--policy="+c.Policy))
 	}
-	in := map[string]string{"policy": c.Policy, "scheduled": c.Scheduled.UTC().Format(time.RFC3339)}
+	in := map[string]string{"policy": c.Policy, "scheduled": scheduled.UTC().Format(time.RFC3339)}
 	var answer struct {
 		RunID job.RunID    `json:"run_id"`
 		State job.RunState `json:"state"`

@@ -30,6 +30,7 @@ func TestMissedDates(t *testing.T) {
 		t.Errorf("a date that may still begin is missed:\n%s", s.out)
 	}
 	r.ends(exitUsage, "has no date at 2026-03-08T01:31:00Z", "start", "exports", "2026-03-08T01:31:00Z")
+	r.ends(exitUsage, "yesterday is no instant in RFC 3339", "start", "exports", "yesterday")
 	first := r.ok("start", "exports", "2026-03-08T01:30:00Z")
 	if again := r.ok("start", "exports", "2026-03-08T01:30:00Z"); again.out != first.out {
 		t.Errorf("started twice it is\n%s\nand then\n%s", first.out, again.out)

@@ -114,8 +114,22 @@ func about(e audit.Entry) string {
 	add("hold ", e.HoldID)
 	add("redrive ", string(e.RedriveID))
 	add("message ", e.MessageID)
-	if e.Count > 0 {
-		add("", report.Count(e.Count, "page"))
-	}
+	add("", extent(e))
 	return text
+}
+
+// extent writes what an order's count counts. Of one letter or one page the id says
+// enough.
+func extent(e audit.Entry) string {
+	switch {
+	case e.Count == 0:
+		return ""
+	case e.Act == audit.RedriveApplied, e.Act == audit.RedriveClosed:
+		return report.Count(e.Count, "page")
+	case e.Act == audit.RunApproved, e.Act == audit.RunRejected, e.Act == audit.VersionApproved, e.Act == audit.DrillPassed, e.Act == audit.DrillFailed:
+		return report.Count(e.Count, "candidate")
+	case e.Act == audit.AutoRedriveSet:
+		return words(string(e.Death)) + ", at most " + report.Count(e.Count, "page") + " a round"
+	}
+	return ""
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/expunge-aws/expunge/internal/audit"
 	"github.com/expunge-aws/expunge/internal/job"
 	"github.com/expunge-aws/expunge/internal/redrive"
+	"github.com/expunge-aws/expunge/internal/report"
 )
 
 // redriveCommands are those of redrive. Inspect is dlq under another name.
@@ -292,7 +293,7 @@ func (c *statusCommand) end(d *desk, a *statusOf) error {
 	case s.ClosedAt.IsZero():
 		return waits("not every moved page has ended")
 	case s.DeadAgain+s.Left > 0:
-		return wrong(strconv.Itoa(s.DeadAgain) + " pages died again, " + strconv.Itoa(s.Left) + " were left")
+		return wrong(report.Count(s.DeadAgain, "page") + " died again, " + strconv.Itoa(s.Left) + " left")
 	}
 	return nil
 }

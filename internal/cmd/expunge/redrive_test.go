@@ -10,6 +10,7 @@ import (
 
 	"github.com/expunge-aws/expunge/internal/emulator/wire"
 	"github.com/expunge-aws/expunge/internal/job"
+	"github.com/expunge-aws/expunge/internal/redrive"
 )
 
 // allow takes the bucket's policy away again.
@@ -123,7 +124,7 @@ func TestStatusWaits(t *testing.T) {
 		t.Errorf("looked %d times in %s:\n%s", n, r.now.slept, s.err)
 	}
 	r.now.onSleep = func() { r.close(token) }
-	s = r.ends(exitWrong, "1 pages died again, 0 were left", "redrive", "status", token, "--wait")
+	s = r.ends(exitWrong, "1 page died again, 0 left", "redrive", "status", token, "--wait")
 	if !strings.Contains(s.out, "next: expunge redrive plan") {
 		t.Error(s.out)
 	}
@@ -155,6 +156,8 @@ func TestAutoRedrive(t *testing.T) {
 	if s := r.ok("redrive", "auto"); !strings.Contains(s.out, "is off") {
 		t.Error(s.out)
 	}
+	// What stands there refuses it, and will again.
+	r.ends(exitWrong, "look at what stands there now before you give another order", "redrive", "auto", "on", "--death=forbidden", "--cap=10", "--reason=we trust it")
 	r.ends(exitWrong, "no drill that passed is on record", "redrive", "auto", "on", "--death=forbidden", "--cap=10", "--reason=we trust it")
 	r.ok("redrive", "auto", "off", "--reason=we do not trust it")
 }
@@ -259,4 +262,16 @@ func TestRequest(t *testing.T) {
 	r.ends(exitWrong, "", "request", "digests", "acme-eu", "--reason=ticket 4711")
 	r.deliver()
 	wantText(t, r.explain(acme+"1.csv").Changed, "It is deleted")
+}
+
+// What the store refused has its outcome: only what has none may be gone or still there.
+func TestUnsureItems(t *testing.T) {
+	d := redrive.DeadPage{Planned: 40, OpenIntent: &redrive.OpenIntent{Deletes: 40}, Outcomes: map[string]int{"refused": 30, "failed": 4}}
+	if row := deadRow(d); row[len(row)-1] != "10" {
+		t.Errorf("%q", row)
+	}
+	d.OpenIntent = nil
+	if row := deadRow(d); row[len(row)-1] != "-" {
+		t.Errorf("%q", row)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/expunge-aws/expunge/internal/job"
 	"github.com/expunge-aws/expunge/internal/redrive"
 	"github.com/expunge-aws/expunge/internal/report"
 )
@@ -58,11 +59,16 @@ func deadTable(more ...column) *report.Table {
 }
 
 // deadRow is a dead page for a table. Unsure is how many items an open decision
-// names: each may be gone or still there.
+// names that have no outcome, or failed without an answer: each may be gone or still
+// there.
 func deadRow(p redrive.DeadPage) []string {
 	unsure := 0
 	if p.OpenIntent != nil {
-		unsure = p.OpenIntent.Deletes
+		unsure = p.Planned - p.Moved + p.Outcomes[job.Failed.String()]
+		for _, n := range p.Outcomes {
+			unsure -= n
+		}
+		unsure = max(0, min(p.OpenIntent.Deletes, unsure))
 	}
 	return []string{
 		report.Clean(string(p.Page)), report.Clean(p.Tenant), report.Clean(p.Policy) + "@" + strconv.Itoa(p.Version), words(string(p.Death)),

@@ -133,7 +133,7 @@ func (v runView) notes(s *sheet) {
 	if v.State == job.AwaitingApproval {
 		note("waits for approval", v.Guard)
 	}
-	note("only reports", v.Ratchet)
+	note("only reports, by what stood when it was opened", v.Ratchet)
 	if v.RequestID != "" {
 		s.line()
 		s.sentence("", "Run "+string(v.RunID)+" is request "+v.RequestID+" for tenant "+v.Tenant+".")
