@@ -134,6 +134,9 @@ func (d *desk) explainError(err error) *ending {
 		end.next = []string{"aws sts get-caller-identity" + d.profile()}
 	case failure.Throttled, failure.Network:
 		end.text += "; say it again, which is safe: a read changes nothing and an order given twice is carried out once"
+		if failure.Is(err, failure.Network) && d.region != nil && d.region.local {
+			end.text += "; if nothing listens at " + d.region.endpoint + " any more, make up starts a region anew"
+		}
 	case failure.Conflict:
 		// The plan has expired, the run is decided, the hold was released: giving the
 		// same order again meets the same refusal.

@@ -169,3 +169,11 @@ func TestNarrowTerminal(t *testing.T) {
 		}
 	}
 }
+
+// A local deployment that was killed leaves its description behind: nobody answers.
+func TestALocalDeploymentThatIsGone(t *testing.T) {
+	r := newRegion(t, at)
+	r.url = "http://127.0.0.1:1" // a port at which nobody listens
+	r.up()
+	r.ends(exitWrong, "if nothing listens at http://127.0.0.1:1 any more, make up starts a region anew", "runs")
+}
