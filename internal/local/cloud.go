@@ -234,7 +234,7 @@ func (c *Cloud) deploy(o CloudOptions, env contract.Environment, endpoint string
 	}{
 		{"enqueue", "enqueue", env, 1},
 		{"reconcile", "reconcile", env, 1},
-		{"redrive", "redrive", env, 1}, // TEMP
+		{"redrive", "redrive", env, 2}, // a brake does not wait for a plan that is being moved
 		{"hold", "hold", env, 1},
 		{"worker", "worker", enforce, 2},
 		{"report-worker", "worker", report, 2},
