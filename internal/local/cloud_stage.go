@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -78,6 +79,19 @@ func (c *Cloud) KillAfterDelete(n int64, say func(string)) {
 		hit := call.Operation == "DeleteObjects" && calls.Add(1) == n
 		return wire.Fate{Then: kill}, hit
 	})
+}
+
+// killWorkers ends the enforcing worker's processes by SIGKILL.
+func (c *Cloud) killWorkers() { c.signalWorkers(syscall.SIGKILL) }
+
+// freezeWorkers stops them in the middle of what they do, until Lambda's own timeout
+// ends them.
+func (c *Cloud) freezeWorkers() { c.signalWorkers(syscall.SIGSTOP) }
+
+func (c *Cloud) signalWorkers(signal syscall.Signal) {
+	for _, pid := range c.lambda.Processes(c.Region, "worker") {
+		_ = syscall.Kill(pid, signal) // one that is gone already is as dead
+	}
 }
 
 // firePatience bounds how long a schedule and its scan may take.

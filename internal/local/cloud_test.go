@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -145,11 +144,6 @@ func TestKillPoints(t *testing.T) {
 	}
 	var mu sync.Mutex
 	done := 0
-	kill := func() {
-		for _, pid := range c.lambda.Processes(c.Region, "worker") {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-		}
-	}
 	c.faults.add(func(call wire.Call) (wire.Fate, bool) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -157,7 +151,7 @@ func TestKillPoints(t *testing.T) {
 			return wire.Fate{}, false
 		}
 		done++
-		fate := wire.Fate{Then: kill}
+		fate := wire.Fate{Then: c.killWorkers}
 		if random.IntN(2) == 0 {
 			fate.Error = &wire.Error{Status: 500, Code: "InternalError", Message: "the process is gone before the call took effect"}
 		}

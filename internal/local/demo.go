@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"maps"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/expunge-aws/expunge/internal/hold"
@@ -20,21 +22,22 @@ var demoFiles embed.FS
 
 // demoPolicies reads the built-in policies, in the order of their names.
 func demoPolicies() ([]policy.Policy, error) {
-	names, err := fs.Glob(demoFiles, "demo/*.yaml")
+	sub, err := fs.Sub(demoFiles, "demo")
+	if err != nil {
+		return nil, err
+	}
+	return readPolicies(sub)
+}
+
+// readPolicies reads a folder of policy files, in the order of their names.
+func readPolicies(folder fs.FS) ([]policy.Policy, error) {
+	byName, err := policy.ReadFolder(folder)
 	if err != nil {
 		return nil, err
 	}
 	var all []policy.Policy
-	for _, name := range names {
-		data, err := demoFiles.ReadFile(name)
-		if err != nil {
-			return nil, err
-		}
-		p, err := policy.Parse(name, data)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, p)
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		all = append(all, byName[name])
 	}
 	return all, nil
 }

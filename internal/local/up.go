@@ -84,19 +84,6 @@ func troubles() []trouble {
 	}
 }
 
-// killWorkers ends the enforcing worker's processes by SIGKILL.
-func (c *Cloud) killWorkers() { c.signalWorkers(syscall.SIGKILL) }
-
-// freezeWorkers stops them in the middle of what they do, until Lambda's own timeout
-// ends them.
-func (c *Cloud) freezeWorkers() { c.signalWorkers(syscall.SIGSTOP) }
-
-func (c *Cloud) signalWorkers(signal syscall.Signal) {
-	for _, pid := range c.lambda.Processes(c.Region, "worker") {
-		_ = syscall.Kill(pid, signal) // one that is gone already is as dead
-	}
-}
-
 // UpConfig says where a lasting region is kept.
 type UpConfig struct {
 	Listen, Folder, Functions string
@@ -180,24 +167,17 @@ func writeNight(folder string, now time.Time) ([]policy.Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	var all []policy.Policy
 	for _, name := range names {
 		data, err := nightFiles.ReadFile(name)
 		if err != nil {
 			return nil, err
 		}
 		text := strings.Replace(string(data), `"AT"`, now.Add(2*time.Minute).Format(`"15:04"`), 1)
-		path := filepath.Join(folder, filepath.Base(name))
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(folder, filepath.Base(name)), []byte(text), 0o600); err != nil {
 			return nil, err
 		}
-		p, err := policy.Parse(path, []byte(text))
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, p)
 	}
-	return all, nil
+	return readPolicies(os.DirFS(folder))
 }
 
 // night fills the region, lets things go wrong, and starts every policy's run.
