@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/expunge-aws/expunge/internal/audit"
+	"github.com/expunge-aws/expunge/internal/contract"
 	"github.com/expunge-aws/expunge/internal/failure"
 )
 
@@ -64,14 +65,14 @@ func TestSignature(t *testing.T) {
 // The embedded metric format: CloudWatch drops what is not exactly of it.
 func TestMeasureWritesTheEmbeddedFormat(t *testing.T) {
 	var b bytes.Buffer
-	audit.NewLines(&b).Measure(audit.Measurement{Time: now, Metric: audit.OldestOpenPageAge, Service: "reconcile", Policy: "exports", Value: 12.5})
+	audit.NewLines(&b).Measure(audit.Measurement{Time: now, Metric: contract.OldestOpenPageAge, Service: "reconcile", Policy: "exports", Value: 12.5})
 	want := `{"OldestOpenPageAge":12.5,"_aws":{"CloudWatchMetrics":[{"Namespace":"Expunge","Dimensions":[["service","policy"]],` +
 		`"Metrics":[{"Name":"OldestOpenPageAge","Unit":"Seconds"}]}],"Timestamp":1772937000250},"policy":"exports","service":"reconcile"}` + "\n"
 	if b.String() != want {
 		t.Errorf("got  %swant %s", b.String(), want)
 	}
 	b.Reset()
-	audit.NewLines(&b).Measure(audit.Measurement{Time: now, Metric: audit.TotalsMismatches, Service: "reconcile"})
+	audit.NewLines(&b).Measure(audit.Measurement{Time: now, Metric: contract.TotalsMismatches, Service: "reconcile"})
 	var line struct {
 		AWS struct {
 			CloudWatchMetrics []struct{ Dimensions [][]string }

@@ -17,6 +17,12 @@ type Settings struct {
 	// FunctionTimeout is the worker's limit for one invocation. A claim's lease
 	// ends with the invocation, so this is also the longest lease.
 	FunctionTimeout time.Duration
+	// ScanTimeout is enqueue's limit for one invocation, Lambda's own largest: a scan
+	// that does not fit goes on in another. Half of it raises an alarm (R80).
+	ScanTimeout time.Duration
+	// ReconcileTimeout is reconcile's limit for one pass: closing a run of some
+	// thousand tenants takes minutes.
+	ReconcileTimeout time.Duration
 	// RequestLifetime is Q: how long a request that was already signed can still
 	// take effect after its sender is gone. A signature is valid for 15 minutes
 	// (AWS SigV4); one minute is added for clock skew.
@@ -89,6 +95,8 @@ func (s Settings) Overdue() time.Duration { return 2 * s.Visibility() }
 func Production() Settings {
 	return Settings{
 		FunctionTimeout:     60 * time.Second,
+		ScanTimeout:         15 * time.Minute,
+		ReconcileTimeout:    5 * time.Minute,
 		RequestLifetime:     16 * time.Minute,
 		SigningMargin:       2 * time.Second,
 		TakeMargin:          15 * time.Second,
@@ -123,7 +131,7 @@ func Production() Settings {
 // Scaled divides every duration by the factor and keeps every count.
 func (s Settings) Scaled(by int) Settings {
 	for _, d := range []*time.Duration{
-		&s.FunctionTimeout, &s.RequestLifetime, &s.SigningMargin, &s.TakeMargin, &s.AgeCeiling,
+		&s.FunctionTimeout, &s.ScanTimeout, &s.ReconcileTimeout, &s.RequestLifetime, &s.SigningMargin, &s.TakeMargin, &s.AgeCeiling,
 		&s.BackoffBase, &s.BackoffCap, &s.SourceRetention, &s.DeadLetterRetention,
 		&s.RedriveAfterFailure, &s.RedriveAfterDeath, &s.RedriveLife, &s.DrillLife, &s.MissedAfter,
 		&s.ReconcileEvery, &s.Objective, &s.ClockSkew,
@@ -141,6 +149,8 @@ func (s Settings) Validate() error {
 	}{
 		{s.SigningMargin > 0 && s.SigningMargin < s.TakeMargin, "signing margin must be positive and below the take margin"},
 		{s.TakeMargin < s.FunctionTimeout, "take margin must be below the function timeout"},
+		{s.FunctionTimeout <= s.ReconcileTimeout && s.ReconcileTimeout <= s.ScanTimeout && s.ScanTimeout <= 15*time.Minute,
+			"function timeout <= reconcile timeout <= scan timeout <= Lambda's 15 minutes"},
 		{s.RequestLifetime >= 15*s.FunctionTimeout, "request lifetime must cover a signature's 15 minutes at this scale"},
 		{s.Overdue() < s.AgeCeiling, "a page must be resent at least once before its age ceiling"},
 		{s.AgeCeiling < s.SourceRetention, "age ceiling must end before the source queue forgets the message"},

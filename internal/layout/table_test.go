@@ -37,7 +37,7 @@ var table = map[string]string{
 
 	// The AWS clients, each with its memory fake and its suite.
 	"sdk":          "failure", // how all of them talk to AWS
-	"ledger":       "job hold policy audit failure sdk",
+	"ledger":       "contract job hold policy audit failure sdk",
 	"evidence":     "receipt job failure sdk",
 	"queue":        "job failure sdk",
 	"artifact":     "job failure sdk",

@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/expunge-aws/expunge/internal/contract"
 	"github.com/expunge-aws/expunge/internal/failure"
 	"github.com/expunge-aws/expunge/internal/sdk"
 )
@@ -18,19 +19,19 @@ import (
 // The attributes of the table. Everything that a condition, a key or an index
 // needs is an attribute of its own; the rest of a row is one JSON document.
 const (
-	attrPK    = "pk"
-	attrSK    = "sk"    // binary: a type byte, and bytes that order the rows of a partition
-	attrRev   = "rev"   // the revision that a write names
-	attrDoc   = "doc"   // the row
-	attrKey   = "bytes" // bytes that need not be text: a range's end, a cursor, a hold's scope
-	attrAfter = "after" // and a range's start
-	attrOpen  = "open"  // index partition: what kind of open work the row is; absent when it is none
-	attrSince = "since" // index order: since when, which never changes
+	attrPK    = contract.LedgerPartitionKey
+	attrSK    = contract.LedgerSortKey // binary: a type byte, and bytes that order the rows of a partition
+	attrRev   = "rev"                  // the revision that a write names
+	attrDoc   = "doc"                  // the row
+	attrKey   = "bytes"                // bytes that need not be text: a range's end, a cursor, a hold's scope
+	attrAfter = "after"                // and a range's start
+	attrOpen  = contract.LedgerIndexKey
+	attrSince = contract.LedgerIndexSortKey
 	attrSHA   = "sha256"
 	attrEpoch = "epoch"
 	// IndexOpen is the sparse index of open work. It holds keys only, so a page
 	// costs it two writes in its life.
-	IndexOpen = "open-since"
+	IndexOpen = contract.LedgerIndex
 )
 
 // The type bytes. Split-off items sort after every range of their tenant.

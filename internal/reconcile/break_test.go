@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/expunge-aws/expunge/internal/audit"
+	"github.com/expunge-aws/expunge/internal/contract"
 	"github.com/expunge-aws/expunge/internal/failure"
 	"github.com/expunge-aws/expunge/internal/job"
 )
@@ -113,7 +113,7 @@ func TestL2RunThatIsTooLargeStarvesNothing(t *testing.T) {
 	if did := r.pass(); did != (Summary{Continued: 1, Resumed: 1}) {
 		t.Errorf("%+v", did)
 	}
-	r.wantMeasured(audit.TotalsMismatches, "", -1)
+	r.wantMeasured(contract.TotalsMismatches, "", -1)
 }
 
 // L1: the pages of a rejected run are the oldest for ever. They end, so that no pass

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/expunge-aws/expunge/internal/audit"
+	"github.com/expunge-aws/expunge/internal/contract"
 	"github.com/expunge-aws/expunge/internal/failure"
 	"github.com/expunge-aws/expunge/internal/job"
 	"github.com/expunge-aws/expunge/internal/receipt"
@@ -44,7 +45,7 @@ func (p *pass) closeAll(ctx context.Context, open []job.Run, whole bool) {
 			p.note(p.close(ctx, s))
 		}
 	}
-	p.measure(audit.TotalsMismatches, "", float64(mismatches), whole)
+	p.measure(contract.TotalsMismatches, "", float64(mismatches), whole)
 }
 
 // close seals a run whose pages are all completed or discarded. A dead page keeps

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/expunge-aws/expunge/internal/audit"
+	"github.com/expunge-aws/expunge/internal/contract"
 	"github.com/expunge-aws/expunge/internal/failure"
 	"github.com/expunge-aws/expunge/internal/job"
 	"github.com/expunge-aws/expunge/internal/policy"
@@ -39,7 +40,7 @@ func (p *pass) watch(ctx context.Context, of policy.Policy) error {
 	if w.Rev == 0 {
 		now := p.now()
 		w = job.Watch{Policy: of.Name, Rev: 1, Since: now, Through: now}
-		p.measure(audit.MissedDates, of.Name, 0, true)
+		p.measure(contract.MissedDates, of.Name, 0, true)
 		// Its first date may never come, and then nobody else would make the policy known.
 		if err := p.Watches.PublishPolicy(ctx, of); err != nil && !failure.Is(err, failure.Invalid) { // enqueue says so, at every tick
 			return err
@@ -65,7 +66,7 @@ func (p *pass) look(ctx context.Context, of policy.Policy, w job.Watch) error {
 	// With no date to speak of, the watch moves on seldom: often enough that the
 	// dates of a new schedule do not begin long before it was deployed.
 	if len(dates) == 0 && (!all || through.Sub(w.Through) < p.Settings.MissedAfter) {
-		p.measure(audit.MissedDates, of.Name, 0, all)
+		p.measure(contract.MissedDates, of.Name, 0, all)
 		return nil
 	}
 	if !all {
@@ -76,7 +77,7 @@ func (p *pass) look(ctx context.Context, of policy.Policy, w job.Watch) error {
 	if err != nil {
 		return err
 	}
-	p.measure(audit.MissedDates, of.Name, float64(len(missed)), all)
+	p.measure(contract.MissedDates, of.Name, float64(len(missed)), all)
 	for _, d := range missed {
 		p.did.Missed++
 		p.emit(audit.Event{
@@ -124,6 +125,6 @@ func (p *pass) lag(ctx context.Context, of policy.Policy, w job.Watch) error {
 		after = closed[0].Scheduled
 	}
 	due := of.Schedule.Dates(after, p.now().Add(-of.Objective), maxLag)
-	p.measure(audit.BusinessDateLag, of.Name, float64(len(due)), true)
+	p.measure(contract.BusinessDateLag, of.Name, float64(len(due)), true)
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/expunge-aws/expunge/internal/audit"
+	"github.com/expunge-aws/expunge/internal/contract"
 	"github.com/expunge-aws/expunge/internal/failure"
 	"github.com/expunge-aws/expunge/internal/job"
 	"github.com/expunge-aws/expunge/internal/policy"
@@ -91,8 +92,8 @@ func TestFirstLookSaysNothingAboutThePast(t *testing.T) {
 		t.Errorf("%+v", w)
 	}
 	r.wantSaid()
-	r.wantMeasured(audit.MissedDates, "exports", 0)
-	r.wantMeasured(audit.BusinessDateLag, "exports", 0)
+	r.wantMeasured(contract.MissedDates, "exports", 0)
+	r.wantMeasured(contract.BusinessDateLag, "exports", 0)
 	r.clock.advance(14*time.Hour + 29*time.Minute) // the next date is not yet due
 	if did := r.pass(); did != (Summary{}) {
 		t.Errorf("%+v", did)
@@ -130,14 +131,14 @@ func TestL3DateWithoutARunIsSaidOnce(t *testing.T) {
 		if did.Missed != want || did.Started != 0 {
 			t.Errorf("%q: %+v", state, did)
 		}
-		r.wantMeasured(audit.MissedDates, "exports", float64(want))
+		r.wantMeasured(contract.MissedDates, "exports", float64(want))
 		if w := r.watch("exports"); w.Missed != want || !w.Through.Equal(on(9, 11, 0)) || !w.Since.Equal(on(8, 12, 0)) {
 			t.Errorf("%q: %+v", state, w)
 		}
 		if did := r.pass(); did.Missed != 0 || len(r.said()) != want {
 			t.Errorf("%q: the next pass: %+v", state, did)
 		}
-		r.wantMeasured(audit.MissedDates, "exports", 0)
+		r.wantMeasured(contract.MissedDates, "exports", 0)
 	}
 }
 
@@ -254,10 +255,10 @@ func TestHP10SkippedDateIsSaidAndCaughtUp(t *testing.T) {
 	r.ran("exports", before, job.Closed)
 	r.clock.at = gap.Add(14 * time.Minute)
 	r.pass()
-	r.wantMeasured(audit.BusinessDateLag, "exports", 0)
+	r.wantMeasured(contract.BusinessDateLag, "exports", 0)
 	r.clock.at = gap.Add(15 * time.Minute)
 	r.pass()
-	r.wantMeasured(audit.BusinessDateLag, "exports", 1)
+	r.wantMeasured(contract.BusinessDateLag, "exports", 1)
 	r.clock.at = gap.Add(time.Hour)
 	if did := r.pass(); did != (Summary{Missed: 1, Started: 1}) || !slices.Equal(r.scans.started, []string{"exports 2026-03-08T06:30:00Z"}) {
 		t.Errorf("%+v, %q", did, r.scans.started)
@@ -266,10 +267,10 @@ func TestHP10SkippedDateIsSaidAndCaughtUp(t *testing.T) {
 	// Until a run of that date or a later one is closed, it counts.
 	r.clock.at = after.Add(20 * time.Minute)
 	r.pass()
-	r.wantMeasured(audit.BusinessDateLag, "exports", 2)
+	r.wantMeasured(contract.BusinessDateLag, "exports", 2)
 	r.ran("exports", gap, job.Closed)
 	r.pass()
-	r.wantMeasured(audit.BusinessDateLag, "exports", 1)
+	r.wantMeasured(contract.BusinessDateLag, "exports", 1)
 
 	twice := dailyAt("exports", "01:30")
 	twice.Schedule.Zone = "America/New_York"
@@ -407,7 +408,7 @@ func TestR112BusinessDateLag(t *testing.T) {
 			r.ran("exports", on(day, 11, 45), state)
 		}
 		r.pass()
-		r.wantMeasured(audit.BusinessDateLag, "exports", c.want)
+		r.wantMeasured(contract.BusinessDateLag, "exports", c.want)
 	}
 	// A date is expected to be closed at the end of its policy's objective.
 	slow := dailyAt("exports", "11:45")
@@ -415,14 +416,14 @@ func TestR112BusinessDateLag(t *testing.T) {
 	r := newRegion(t, deploy(slow))
 	r.watchedThrough("exports", on(8, 12, 0))
 	r.pass()
-	r.wantMeasured(audit.BusinessDateLag, "exports", 0)
+	r.wantMeasured(contract.BusinessDateLag, "exports", 0)
 	// What can not be found out is not published: its absence is the alarm.
 	f := &faultyRuns{history: true}
 	r = newRegion(t, deploy(slow), func(c *Config) { f.runs, c.Runs = c.Runs, f })
 	if _, err := r.try(); err == nil {
 		t.Error("no error")
 	}
-	r.wantMeasured(audit.BusinessDateLag, "exports", -1)
+	r.wantMeasured(contract.BusinessDateLag, "exports", -1)
 }
 
 // A request is no date.
@@ -436,7 +437,7 @@ func TestRequestsDoNotCountAsDates(t *testing.T) {
 	if did := r.pass(); did != (Summary{Missed: 1}) {
 		t.Errorf("%+v", did)
 	}
-	r.wantMeasured(audit.BusinessDateLag, "exports", 1)
+	r.wantMeasured(contract.BusinessDateLag, "exports", 1)
 }
 
 // Dates come before everything that may take all the time there is.
@@ -449,5 +450,5 @@ func TestDatesComeFirst(t *testing.T) {
 	if did := r.pass(); did != (Summary{Missed: 1, Resent: 1}) {
 		t.Errorf("%+v", did)
 	}
-	r.wantMeasured(audit.BusinessDateLag, "exports", 1)
+	r.wantMeasured(contract.BusinessDateLag, "exports", 1)
 }

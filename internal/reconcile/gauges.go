@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/expunge-aws/expunge/internal/audit"
+	"github.com/expunge-aws/expunge/internal/contract"
 	"github.com/expunge-aws/expunge/internal/job"
 	"github.com/expunge-aws/expunge/internal/policy"
 )
@@ -41,8 +42,8 @@ func (p *pass) see(run job.Run, page job.Page) {
 func (p *pass) measureOpen(whole bool) {
 	whole = whole && !p.unread
 	for _, name := range policies(p.Deployed, p.open) {
-		p.measure(audit.OldestOpenPageAge, name, p.open[name].oldest.Seconds(), whole)
-		p.measure(audit.OldestIncompletePageAge, name, p.open[name].begun.Seconds(), whole)
+		p.measure(contract.OldestOpenPageAge, name, p.open[name].oldest.Seconds(), whole)
+		p.measure(contract.OldestIncompletePageAge, name, p.open[name].begun.Seconds(), whole)
 	}
 }
 
@@ -70,7 +71,7 @@ func (p *pass) countDead(ctx context.Context) {
 		last = &pages[len(pages)-1]
 	}
 	for _, name := range policies(p.Deployed, dead) {
-		p.measure(audit.DeadPages, name, float64(dead[name]), whole && !p.unread)
+		p.measure(contract.DeadPages, name, float64(dead[name]), whole && !p.unread)
 	}
 }
 
@@ -84,7 +85,7 @@ func policies[V any](deployed map[string]policy.Policy, seen map[string]V) []str
 
 // measure publishes a value. Where not all of it was seen, it is at least what it
 // says, and 0 would say nothing.
-func (p *pass) measure(m audit.Metric, of string, value float64, whole bool) {
+func (p *pass) measure(m contract.Metric, of string, value float64, whole bool) {
 	if whole || value > 0 {
 		p.Gauges.Measure(audit.Measurement{Time: p.now(), Metric: m, Service: service, Policy: of, Value: value})
 	}

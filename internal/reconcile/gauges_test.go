@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/expunge-aws/expunge/internal/audit"
+	"github.com/expunge-aws/expunge/internal/contract"
 	"github.com/expunge-aws/expunge/internal/job"
 )
 
@@ -37,8 +37,8 @@ func TestAgeOfOpenPages(t *testing.T) {
 				if open > 0 && slices.Contains([]job.PageState{job.Claimed, job.Intended, job.Retrying}, state) {
 					begun = open
 				}
-				r.wantMeasured(audit.OldestOpenPageAge, "exports", open)
-				r.wantMeasured(audit.OldestIncompletePageAge, "exports", begun)
+				r.wantMeasured(contract.OldestOpenPageAge, "exports", open)
+				r.wantMeasured(contract.OldestIncompletePageAge, "exports", begun)
 			}
 		}
 	}
@@ -46,13 +46,13 @@ func TestAgeOfOpenPages(t *testing.T) {
 	run := r.open("exports", job.Released, func(run *job.Run) { run.ReleasedAt = noon.Add(-time.Hour) })
 	owed := r.add(run, in(job.Dead)) // the index shows it with the open ones until its letter is sent
 	r.pass()
-	r.wantMeasured(audit.OldestOpenPageAge, "exports", 0)
+	r.wantMeasured(contract.OldestOpenPageAge, "exports", 0)
 	if len(r.lettersOf(owed)) != 1 {
 		t.Error("the index did not show it")
 	}
 	r.add(run, in(job.Sent))
 	r.pass()
-	r.wantMeasured(audit.OldestOpenPageAge, "exports", hour)
+	r.wantMeasured(contract.OldestOpenPageAge, "exports", hour)
 }
 
 // The oldest page counts, which need not be the one that was born first.
@@ -66,13 +66,13 @@ func TestOldestOfEachPolicy(t *testing.T) {
 	r.add(other, in(job.Planned))
 	r.add(r.open("undeployed", job.Released), in(job.Retrying))
 	r.pass()
-	r.wantMeasured(audit.OldestOpenPageAge, "exports", hour)
-	r.wantMeasured(audit.OldestIncompletePageAge, "exports", 60)
-	r.wantMeasured(audit.OldestOpenPageAge, "idle", 0)
-	r.wantMeasured(audit.OldestIncompletePageAge, "idle", 0)
+	r.wantMeasured(contract.OldestOpenPageAge, "exports", hour)
+	r.wantMeasured(contract.OldestIncompletePageAge, "exports", 60)
+	r.wantMeasured(contract.OldestOpenPageAge, "idle", 0)
+	r.wantMeasured(contract.OldestIncompletePageAge, "idle", 0)
 	// Nobody expects its dates, but its pages are somebody's all the same.
-	r.wantMeasured(audit.OldestOpenPageAge, "undeployed", 2*hour)
-	r.wantMeasured(audit.BusinessDateLag, "undeployed", -1)
+	r.wantMeasured(contract.OldestOpenPageAge, "undeployed", 2*hour)
+	r.wantMeasured(contract.BusinessDateLag, "undeployed", -1)
 }
 
 // Zero is published too: a value that stays away is an alarm.
@@ -80,13 +80,13 @@ func TestQuietRegionPublishesZeros(t *testing.T) {
 	r := newRegion(t, deploy(dailyAt("exports", "11:59"), dailyAt("uploads", "11:59")))
 	r.pass()
 	for _, name := range []string{"exports", "uploads"} {
-		for _, m := range []audit.Metric{
-			audit.OldestOpenPageAge, audit.OldestIncompletePageAge, audit.DeadPages, audit.BusinessDateLag, audit.MissedDates,
+		for _, m := range []contract.Metric{
+			contract.OldestOpenPageAge, contract.OldestIncompletePageAge, contract.DeadPages, contract.BusinessDateLag, contract.MissedDates,
 		} {
 			r.wantMeasured(m, name, 0)
 		}
 	}
-	r.wantMeasured(audit.TotalsMismatches, "", 0)
+	r.wantMeasured(contract.TotalsMismatches, "", 0)
 	if n := len(r.log.Measured()); n != 11 {
 		t.Errorf("%d measurements, want 11", n)
 	}
@@ -137,11 +137,11 @@ func TestPartsOfAWalk(t *testing.T) {
 		for policy, want := range c.ages {
 			t.Run(name+", "+policy, func(t *testing.T) {
 				r.t = t
-				r.wantMeasured(audit.OldestOpenPageAge, policy, want)
+				r.wantMeasured(contract.OldestOpenPageAge, policy, want)
 			})
 		}
 		r.t = t
-		r.wantMeasured(audit.TotalsMismatches, "", c.mismatch)
+		r.wantMeasured(contract.TotalsMismatches, "", c.mismatch)
 	}
 }
 
@@ -178,9 +178,9 @@ func TestRunThatCanNotBeRead(t *testing.T) {
 	if f.reads > 2 {
 		t.Errorf("%d runs were read", f.reads)
 	}
-	r.wantMeasured(audit.OldestOpenPageAge, "exports", 2*hour)
-	r.wantMeasured(audit.OldestOpenPageAge, "idle", -1)
-	r.wantMeasured(audit.DeadPages, "idle", -1)
+	r.wantMeasured(contract.OldestOpenPageAge, "exports", 2*hour)
+	r.wantMeasured(contract.OldestOpenPageAge, "idle", -1)
+	r.wantMeasured(contract.DeadPages, "idle", -1)
 }
 
 // Dead pages wait for an operator, those included whose letter this pass has sent.
@@ -196,9 +196,9 @@ func TestDeadPagesAreCounted(t *testing.T) {
 	r.add(run, in(job.Sent))
 	r.add(r.open("undeployed", job.Released), waiting)
 	r.pass()
-	r.wantMeasured(audit.DeadPages, "exports", 2*openBatch+8)
-	r.wantMeasured(audit.DeadPages, "idle", 0)
-	r.wantMeasured(audit.DeadPages, "undeployed", 1)
+	r.wantMeasured(contract.DeadPages, "exports", 2*openBatch+8)
+	r.wantMeasured(contract.DeadPages, "idle", 0)
+	r.wantMeasured(contract.DeadPages, "undeployed", 1)
 }
 
 // E5: a run that does not add up is measured in every pass.
@@ -216,12 +216,12 @@ func TestMismatchesAreMeasured(t *testing.T) {
 	f := &faultyRows{rows: r.config.Rows}
 	for pass := range 3 {
 		_, _ = r.try()
-		r.wantMeasured(audit.TotalsMismatches, "", 2)
+		r.wantMeasured(contract.TotalsMismatches, "", 2)
 		if pass == 1 { // what is left unread could be one more
 			f.of, r.config.Rows = "b", f
 			r.Reconciler = r.another()
 			_, _ = r.try()
-			r.wantMeasured(audit.TotalsMismatches, "", 1)
+			r.wantMeasured(contract.TotalsMismatches, "", 1)
 			f.of = ""
 		}
 	}
@@ -234,6 +234,6 @@ func TestMismatchesAreMeasured(t *testing.T) {
 		if _, err := r.try(); err == nil {
 			t.Error(name)
 		}
-		r.wantMeasured(audit.TotalsMismatches, "", -1)
+		r.wantMeasured(contract.TotalsMismatches, "", -1)
 	}
 }

@@ -324,7 +324,7 @@ func (r *region) count(name audit.Name) int {
 
 // measured returns the value of a metric in the last pass; ok is false when it was
 // not published, and a metric that is published twice is an error.
-func (r *region) measured(m audit.Metric, policy string) (value float64, ok bool) {
+func (r *region) measured(m contract.Metric, policy string) (value float64, ok bool) {
 	r.t.Helper()
 	for _, got := range r.log.Measured()[r.before:] {
 		if got.Metric != m || got.Policy != policy {
@@ -342,7 +342,7 @@ func (r *region) measured(m audit.Metric, policy string) (value float64, ok bool
 }
 
 // wantMeasured fails unless the last pass published the value; below 0 is not at all.
-func (r *region) wantMeasured(m audit.Metric, policy string, want float64) {
+func (r *region) wantMeasured(m contract.Metric, policy string, want float64) {
 	r.t.Helper()
 	if got, ok := r.measured(m, policy); ok != (want >= 0) || ok && got != want {
 		r.t.Errorf("%s of %q: %v, published %t, want %v", m, policy, got, ok, want)

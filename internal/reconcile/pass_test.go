@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/expunge-aws/expunge/internal/audit"
+	"github.com/expunge-aws/expunge/internal/contract"
 	"github.com/expunge-aws/expunge/internal/failure"
 	"github.com/expunge-aws/expunge/internal/job"
 )
@@ -121,7 +122,7 @@ func TestBrakesThatCannotBeReadStopTheSending(t *testing.T) {
 		t.Errorf("%+v, %v", did, err)
 	}
 	r.untouched(p)
-	r.wantMeasured(audit.OldestOpenPageAge, "exports", 2*3600)
+	r.wantMeasured(contract.OldestOpenPageAge, "exports", 2*3600)
 }
 
 type noBrakes struct{ rows }
