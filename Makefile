@@ -82,6 +82,30 @@ conformance: ## check what we take for AWS's behaviour, at ENDPOINT=URL, or ENDP
 	@[ -n "$$ENDPOINT" ] || { echo "ENDPOINT is missing: give aws, or a URL such as http://127.0.0.1:5000"; exit 2; }
 	EXPUNGE_ENDPOINT="$$ENDPOINT" go test -v -count=1 -timeout 30m -run '^TestEndpoint$$' ./internal/emulator/conformance
 
+# The CDK's command line comes from npm at one exact version, and needs Node 20 or newer. The variable
+# holds the major versions whose end of life jsii need not announce at each run.
+CDK := npx --yes aws-cdk@2.1148.1
+export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
+
+override REGION  := $(value REGION)
+override CONTEXT := $(value CONTEXT)
+export REGION CONTEXT
+
+# The machine that the functions are built for: ARCH=, or what cdk.json says.
+ARCH ?= $(shell sed -n 's/.*"architecture": "\(.*\)".*/\1/p' cdk.json)
+# What makes a build the same everywhere; without the tag a function would link net/rpc, 6 MB of it.
+LAMBDA := CGO_ENABLED=0 GOOS=linux GOARCH=$(ARCH:x86_64=amd64) go build -trimpath -buildvcs=false -ldflags='-s -w -buildid=' -tags=lambda.norpc
+
+.PHONY: package synth
+# cdk.json names this target as its build step, so plain cdk commands run it too.
+package: ## build the functions for Lambda, ARCH=arm64 or x86_64, and the CDK application
+	@mkdir -p .build/bin && $(LAMBDA) -o .build/bin/ ./functions/...
+	@for f in .build/bin/*; do mkdir -p .build/packages/$${f##*/} && mv -f "$$f" .build/packages/$${f##*/}/bootstrap; done
+	@go build -buildvcs=false -ldflags='-s -w' -o .build/infra ./infra
+
+synth: ## write the CloudFormation template of each region to cdk.out, and check it
+	@$(CDK) synth --quiet $${CONTEXT:+$$(printf ' -c %s' $$CONTEXT)} && ls cdk.out/*.template.json
+
 emulator: ## serve the embedded AWS on 127.0.0.1:4566 for the AWS CLI and other programs, until Ctrl-C
 	@go build -o .bin/emulator ./internal/cmd/emulator && exec .bin/emulator
 

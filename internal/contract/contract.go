@@ -91,6 +91,10 @@ func (s Settings) Visibility() time.Duration { return 6 * s.FunctionTimeout }
 // Overdue is how long after its expected delivery an open page is sent again.
 func (s Settings) Overdue() time.Duration { return 2 * s.Visibility() }
 
+// MaxConcurrency is the largest maximum concurrency of an event source mapping:
+// https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html
+const MaxConcurrency = 1000
+
 // Production returns the defaults of a deployed region.
 func Production() Settings {
 	return Settings{
@@ -160,7 +164,7 @@ func (s Settings) Validate() error {
 		{s.DeleteRounds >= 1, "at least one delete round"},
 		{s.PageItems >= 1 && s.PageItems <= 1000 && s.PageListed >= s.PageItems, "a page holds 1 to 1,000 items and lists at least as many"},
 		{s.SplitItems >= 1 && s.SplitItems <= 25, "1 to 25 split-off items fit the completing transaction"},
-		{s.Concurrency >= 2, "an event source mapping's maximum concurrency is at least 2"},
+		{s.Concurrency >= 2 && s.Concurrency <= MaxConcurrency, "an event source mapping's maximum concurrency is 2 to 1,000"},
 		{s.ReconcileEvery < s.Objective, "reconcile must run within the objective"},
 		{s.RedriveAfterDeath > 0 && s.RedriveAfterDeath <= s.RedriveAfterFailure, "a redrive waits after the death, and at least as long after the first failure"},
 		{s.RedriveAttempts > s.MaxAttempts, "a page must be redriven at least once before its attempts are used up"},

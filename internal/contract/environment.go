@@ -3,6 +3,7 @@ package contract
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -20,6 +21,7 @@ type Environment struct {
 	EnqueueName    string // function that resumes scans
 	RedriveName    string // function that goes on with redrives
 	CodeVersion    string // version of the code, for evidence and events
+	Concurrency    string // the region's maximum number of concurrent workers; "" is the default
 	Scale          string // divisor of every duration; "" or 1 in a deployed region
 }
 
@@ -41,6 +43,7 @@ func variables() []variable {
 		{"EXPUNGE_ENQUEUE_FUNCTION", func(e *Environment) *string { return &e.EnqueueName }},
 		{"EXPUNGE_REDRIVE_FUNCTION", func(e *Environment) *string { return &e.RedriveName }},
 		{"EXPUNGE_CODE_VERSION", func(e *Environment) *string { return &e.CodeVersion }},
+		{"EXPUNGE_CONCURRENCY", func(e *Environment) *string { return &e.Concurrency }},
 		{"EXPUNGE_SCALE", func(e *Environment) *string { return &e.Scale }},
 	}
 }
@@ -77,7 +80,8 @@ func ParseEnvironment(lookup func(string) string, need func(*Environment) []*str
 	return e, nil
 }
 
-// Settings returns the numbers of the deployment: production's, at its scale.
+// Settings returns the numbers of the deployment: production's, at its scale and with
+// its concurrency.
 func (e Environment) Settings() (Settings, error) {
 	s := Production()
 	switch e.Scale {
@@ -86,6 +90,13 @@ func (e Environment) Settings() (Settings, error) {
 		s = s.Scaled(20)
 	default:
 		return s, fmt.Errorf("contract: EXPUNGE_SCALE is %q; 1 is a deployed region and 20 the local environment", e.Scale)
+	}
+	if e.Concurrency != "" {
+		n, err := strconv.Atoi(e.Concurrency)
+		if err != nil {
+			return s, fmt.Errorf("contract: EXPUNGE_CONCURRENCY is %q; it is a number of workers from 2 to %d", e.Concurrency, MaxConcurrency)
+		}
+		s.Concurrency = n
 	}
 	return s, s.Validate()
 }

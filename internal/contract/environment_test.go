@@ -42,3 +42,17 @@ func TestScaleIsOneOfTwo(t *testing.T) {
 		}
 	}
 }
+
+// The worker divides a policy's rate by it, so it must be the mapping's number.
+func TestConcurrencyIsTheDeployments(t *testing.T) {
+	for given, want := range map[string]int{"": 5, "2": 2, "40": 40} {
+		if s, err := (Environment{Concurrency: given}).Settings(); err != nil || s.Concurrency != want {
+			t.Errorf("concurrency %q: %d, %v", given, s.Concurrency, err)
+		}
+	}
+	for _, given := range []string{"1", "0", "-5", "1001", "five", "5.0"} {
+		if _, err := (Environment{Concurrency: given}).Settings(); err == nil {
+			t.Errorf("concurrency %q: accepted", given)
+		}
+	}
+}

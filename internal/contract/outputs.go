@@ -21,6 +21,7 @@ type Outputs struct {
 	PageTopic     string // ARNs of the topics, "" where there are none
 	TicketTopic   string
 	CodeVersion   string
+	Concurrency   string // the region's maximum number of concurrent workers; "" is the default
 	Scale         string // divisor of every duration; "" or 1 in a deployed region
 }
 
@@ -50,6 +51,7 @@ func outputs() []output {
 		{"PageTopic", func(o *Outputs) *string { return &o.PageTopic }, true},
 		{"TicketTopic", func(o *Outputs) *string { return &o.TicketTopic }, true},
 		{"CodeVersion", func(o *Outputs) *string { return &o.CodeVersion }, false},
+		{"Concurrency", func(o *Outputs) *string { return &o.Concurrency }, true},
 		{"Scale", func(o *Outputs) *string { return &o.Scale }, true},
 	}
 }

@@ -31,6 +31,7 @@ func TestEveryRelationIsChecked(t *testing.T) {
 		"no split":                        func(s *Settings) { s.SplitItems = 0 },
 		"26 split-off items":              func(s *Settings) { s.SplitItems = 26 },
 		"one worker":                      func(s *Settings) { s.Concurrency = 1 },
+		"1,001 workers":                   func(s *Settings) { s.Concurrency = MaxConcurrency + 1 },
 		"reconcile at the objective":      func(s *Settings) { s.ReconcileEvery = s.Objective },
 	} {
 		s := Production()

@@ -57,9 +57,9 @@ type artifacts interface {
 const answerTime = 30 * time.Second
 
 func newDeployment(f found) (*deployment, error) {
-	settings, err := contract.Environment{Scale: f.outputs.Scale}.Settings()
+	settings, err := contract.Environment{Scale: f.outputs.Scale, Concurrency: f.outputs.Concurrency}.Settings()
 	if err != nil {
-		return nil, wrong("the deployment runs at a scale that this tool does not know: " + f.outputs.Scale)
+		return nil, wrong("the deployment has numbers that this tool does not know: " + err.Error())
 	}
 	c := sdk.Defaults().Configure(f.base)
 	// A function is asked once: it may have carried out an order whose answer is lost,

@@ -1,0 +1,5 @@
+package region
+
+func (p *parts) newAlarms() {}
+
+func (p *parts) newDashboard() {}
