@@ -248,8 +248,8 @@ func lookAtEvidence(ctx context.Context, a *area) {
 	switch {
 	case err != nil:
 		b.failed(b.name+", Object Lock", err)
-	case !on:
-		b.problem(b.name+", Object Lock", "off: whoever may delete can remove evidence", redeploy)
+	case !on: // a deployment may choose so; its versions are kept all the same
+		b.warning(b.name+", Object Lock", "off: whoever may delete versions can remove evidence", "deploy with object_lock and object_lock_days in cdk.json's context")
 	case retention == nil:
 		b.warning(b.name+", Object Lock", "on, and without a default retention it locks nothing", redeploy)
 	default:
