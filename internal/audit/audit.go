@@ -5,6 +5,10 @@
 // An event about an act that an operator orders is written before the act; one
 // about an outcome is written after the ledger has it, so that a line is never
 // ahead of the record it speaks of.
+//
+// What is measured goes the same way, as lines that CloudWatch reads. Most of it is
+// the number of events of a kind, so one table says which event counts for what, and
+// no step has to say a thing twice.
 package audit
 
 import (
@@ -47,6 +51,8 @@ const (
 	Deferred Name = "cleanup_deferred"
 	// Parked: a brake sent the page back.
 	Parked Name = "cleanup_parked"
+	// EvidenceFailed: a plan or a receipt could not be written, so the page goes no further.
+	EvidenceFailed Name = "cleanup_evidence_failed"
 	// MarkerUndone: a delete marker covered another version and was removed.
 	MarkerUndone Name = "cleanup_marker_undone"
 	// RunOpened, GuardTripped, RunReleased, RunClosed tell a run's life.
@@ -108,9 +114,15 @@ type Event struct {
 	MessageID   string     `json:"message_id,omitzero"`
 	CodeVersion string     `json:"code_version,omitzero"`
 	// Count is what the event counts: messages sent, items settled.
-	Count     int           `json:"count,omitzero"`
-	HoldID    string        `json:"hold_id,omitzero"`
-	RedriveID job.RedriveID `json:"redrive_id,omitzero"`
+	Count int `json:"count,omitzero"`
+	// Deleted and Held are how many of the settled items are gone, by a marker too, and
+	// how many a hold or a lock has kept.
+	Deleted int `json:"deleted,omitzero"`
+	Held    int `json:"held,omitzero"`
+	// RecoveryMS is from the first failure of a page to its success, if it ever failed.
+	RecoveryMS int64         `json:"recovery_ms,omitzero"`
+	HoldID     string        `json:"hold_id,omitzero"`
+	RedriveID  job.RedriveID `json:"redrive_id,omitzero"`
 	// Scheduled is the instant of the schedule that the event is about.
 	Scheduled time.Time `json:"scheduled,omitzero"`
 }

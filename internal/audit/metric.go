@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/expunge-aws/expunge/internal/contract"
+	"github.com/expunge-aws/expunge/internal/job"
 )
 
 // Measurement is one value of a metric at an instant.
@@ -15,7 +16,9 @@ type Measurement struct {
 	Metric contract.Metric
 	// Service is the step that measured, Policy the one that it is about, "" for the region.
 	Service, Policy string
-	Value           float64
+	// Reason is that of the dead letters that are counted, "" for what is not counted by reason.
+	Reason job.Reason
+	Value  float64
 }
 
 // Gauges takes measurements. Like a Sink it must not fail the step.
@@ -25,6 +28,7 @@ type Gauges interface {
 
 // Measure writes the measurement as one line in CloudWatch's embedded metric format:
 // https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
+// It says nothing of a level, which Lambda then takes for INFO.
 func (l *Lines) Measure(m Measurement) {
 	type named struct {
 		Name string
@@ -40,6 +44,10 @@ func (l *Lines) Measure(m Measurement) {
 	if m.Policy != "" {
 		dimensions = append(dimensions, contract.DimensionPolicy)
 		line[contract.DimensionPolicy] = m.Policy
+	}
+	if m.Reason != "" {
+		dimensions = append(dimensions, contract.DimensionReason)
+		line[contract.DimensionReason] = m.Reason
 	}
 	line["_aws"] = map[string]any{
 		"Timestamp":         m.Time.UnixMilli(),
@@ -67,5 +75,5 @@ func (l *Log) Measured() []Measurement {
 }
 
 func (m Measurement) String() string {
-	return string(m.Metric) + "{" + m.Policy + "} " + strconv.FormatFloat(m.Value, 'f', -1, 64)
+	return string(m.Metric) + "{" + m.Policy + string(m.Reason) + "} " + strconv.FormatFloat(m.Value, 'f', -1, 64)
 }

@@ -15,10 +15,9 @@ import (
 const closeBatch = 100
 
 // closeAll closes what can be closed, and says how many runs do not add up. That is
-// remembered nowhere: each pass finds it out again. whole says that these are all
-// the open runs. It leaves time for the scans, because a run that is too large to be
+// remembered nowhere: each pass finds it out again. It leaves time for the scans, because a run that is too large to be
 // summed in one pass is so in every one.
-func (p *pass) closeAll(ctx context.Context, open []job.Run, whole bool) {
+func (p *pass) closeAll(ctx context.Context, open []job.Run) {
 	mismatches, end := 0, p.deadline
 	p.deadline = end.Add(-p.Settings.TakeMargin)
 	defer func() { p.deadline = end }()
@@ -27,16 +26,13 @@ func (p *pass) closeAll(ctx context.Context, open []job.Run, whole bool) {
 			continue
 		}
 		if p.late() {
-			whole = false
 			break
 		}
 		s, err := p.sum(ctx, run.ID)
 		switch {
 		case err != nil:
 			p.note(err)
-			whole = false
-		case s.open:
-			whole = whole && !p.late()
+		case s.open: // a page of it has not ended, or there was no time to look at all of them
 		case !s.agree():
 			// The run stays open, and the alarm on this event names it.
 			mismatches++
@@ -45,7 +41,7 @@ func (p *pass) closeAll(ctx context.Context, open []job.Run, whole bool) {
 			p.note(p.close(ctx, s))
 		}
 	}
-	p.measure(contract.TotalsMismatches, "", float64(mismatches), whole)
+	p.measure(contract.TotalsMismatches, "", float64(mismatches))
 }
 
 // close seals a run whose pages are all completed or discarded. A dead page keeps

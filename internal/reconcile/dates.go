@@ -20,32 +20,47 @@ const (
 	maxLag = 100
 )
 
-// watchAll looks at the schedules of the deployed policies.
-func (p *pass) watchAll(ctx context.Context) {
+// watchAll looks at the schedules of the deployed policies. It returns the largest of
+// their lags. whole says that the lag of each is known.
+func (p *pass) watchAll(ctx context.Context) (most int, whole bool) {
+	whole = true
 	for _, name := range slices.Sorted(maps.Keys(p.Deployed)) {
 		if p.late() {
-			return
+			return most, false
 		}
-		p.note(p.watch(ctx, p.Deployed[name]))
+		lag, err := p.watch(ctx, p.Deployed[name])
+		p.note(err)
+		most, whole = max(most, lag), whole && err == nil
+	}
+	return most, whole
+}
+
+// measureLag publishes the region's lag, 0 included: that it stays away is an alarm. A
+// pass that does not know the lag of every policy must not say 0.
+func (p *pass) measureLag(lag int, whole bool) {
+	if whole || lag > 0 {
+		p.publish(contract.BusinessDateLag, "", float64(lag))
 	}
 }
 
-// watch looks at the dates of a policy that nobody has looked at. A policy that is
-// seen for the first time has no past.
-func (p *pass) watch(ctx context.Context, of policy.Policy) error {
+// watch looks at the dates of a policy that nobody has looked at, and returns its lag.
+// A policy that is seen for the first time has no past.
+func (p *pass) watch(ctx context.Context, of policy.Policy) (lag int, err error) {
 	w, err := p.Watches.Watch(ctx, of.Name)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if w.Rev == 0 {
 		now := p.now()
 		w = job.Watch{Policy: of.Name, Rev: 1, Since: now, Through: now}
-		p.measure(contract.MissedDates, of.Name, 0, true)
 		// Its first date may never come, and then nobody else would make the policy known.
 		if err := p.Watches.PublishPolicy(ctx, of); err != nil && !failure.Is(err, failure.Invalid) { // enqueue says so, at every tick
-			return err
+			return 0, err
 		}
-		p.note(ignoreConflict(p.Watches.SwapWatch(ctx, w)))
+		// A lag since an instant that is on record nowhere would be 0 in every pass.
+		if err := ignoreConflict(p.Watches.SwapWatch(ctx, w)); err != nil {
+			return 0, err
+		}
 	} else {
 		p.note(p.look(ctx, of, w))
 	}
@@ -66,7 +81,6 @@ func (p *pass) look(ctx context.Context, of policy.Policy, w job.Watch) error {
 	// With no date to speak of, the watch moves on seldom: often enough that the
 	// dates of a new schedule do not begin long before it was deployed.
 	if len(dates) == 0 && (!all || through.Sub(w.Through) < p.Settings.MissedAfter) {
-		p.measure(contract.MissedDates, of.Name, 0, all)
 		return nil
 	}
 	if !all {
@@ -77,7 +91,7 @@ func (p *pass) look(ctx context.Context, of policy.Policy, w job.Watch) error {
 	if err != nil {
 		return err
 	}
-	p.measure(contract.MissedDates, of.Name, float64(len(missed)), all)
+	p.measure(contract.MissedDates, of.Name, float64(len(missed)))
 	for _, d := range missed {
 		p.did.Missed++
 		p.emit(audit.Event{
@@ -112,19 +126,19 @@ func (p *pass) runAt(of policy.Policy, d policy.Date) job.RunID {
 	return job.ScheduledRunID(p.Region, of.Name, d.At)
 }
 
-// lag publishes how many dates should have been closed by now and are not: those
+// lag measures how many dates should have been closed by now and are not: those
 // after the newest closed run, or after the first look where none was ever closed.
 // A date that a clock change skipped is one of them (HP-10).
-func (p *pass) lag(ctx context.Context, of policy.Policy, w job.Watch) error {
+func (p *pass) lag(ctx context.Context, of policy.Policy, w job.Watch) (int, error) {
 	closed, err := p.Runs.ClosedRuns(ctx, of.Name, 1)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	after := w.Since
 	if len(closed) > 0 {
 		after = closed[0].Scheduled
 	}
 	due := of.Schedule.Dates(after, p.now().Add(-of.Objective), maxLag)
-	p.measure(contract.BusinessDateLag, of.Name, float64(len(due)), true)
-	return nil
+	p.measure(contract.BusinessDateLag, of.Name, float64(len(due)))
+	return len(due), nil
 }

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -288,15 +289,17 @@ func TestOnlyDeployedPoliciesOfTheRegionAreWatched(t *testing.T) {
 	abroad := dailyAt("abroad", "09:00")
 	abroad.Region = "us-east-1"
 	r := newRegion(t, deploy(abroad, dailyAt("exports", "09:00")))
-	r.watchedThrough("gone", noon.AddDate(0, 0, -9))
+	for _, name := range []string{"gone", "abroad"} {
+		r.watchedThrough(name, noon.AddDate(0, 0, -9))
+	}
 	r.pass()
 	r.wantSaid()
-	if w := r.watch("gone"); w.Rev != 1 {
-		t.Errorf("%+v", w)
+	for _, name := range []string{"gone", "abroad"} {
+		if w := r.watch(name); w.Rev != 1 {
+			t.Errorf("%+v", w)
+		}
 	}
-	if w := r.watch("abroad"); w.Rev != 0 {
-		t.Errorf("%+v", w)
-	}
+	r.wantMeasured(contract.BusinessDateLag, "", 0)
 	for _, m := range r.log.Measured() {
 		if m.Policy != "exports" && m.Policy != "" {
 			t.Errorf("%s", m)
@@ -409,21 +412,92 @@ func TestR112BusinessDateLag(t *testing.T) {
 		}
 		r.pass()
 		r.wantMeasured(contract.BusinessDateLag, "exports", c.want)
+		r.wantMeasured(contract.BusinessDateLag, "", c.want)
 	}
 	// A date is expected to be closed at the end of its policy's objective.
-	slow := dailyAt("exports", "11:45")
-	slow.Objective += time.Nanosecond
-	r := newRegion(t, deploy(slow))
+	patient := dailyAt("exports", "11:45")
+	patient.Objective += time.Nanosecond
+	r := newRegion(t, deploy(patient))
 	r.watchedThrough("exports", on(8, 12, 0))
 	r.pass()
 	r.wantMeasured(contract.BusinessDateLag, "exports", 0)
-	// What can not be found out is not published: its absence is the alarm.
-	f := &faultyRuns{history: true}
-	r = newRegion(t, deploy(slow), func(c *Config) { f.runs, c.Runs = c.Runs, f })
-	if _, err := r.try(); err == nil {
-		t.Error("no error")
+}
+
+// R112: the region's lag is the largest of its policies'. A pass that does not know it of
+// all of them says at least what it knows, and never that there is none: that it says
+// nothing is the alarm.
+func TestR112LagThatIsNotKnown(t *testing.T) {
+	for name, c := range map[string]struct {
+		lag     map[string]time.Time // since when nothing was closed, by policy
+		trouble func(*Config, *region)
+		want    float64 // below 0 is not published
+	}{
+		"none":                      {nil, nil, 0},
+		"the largest":               {map[string]time.Time{"a": on(8, 12, 0), "b": on(5, 12, 0), "c": noon}, nil, 4},
+		"a history can not be read": {nil, func(c *Config, _ *region) { c.Runs = &faultyRuns{runs: c.Runs, history: true} }, -1},
+		"a watch can not be read":   {map[string]time.Time{"a": noon, "c": noon}, func(c *Config, _ *region) { c.Watches = unwatched{c.Watches, "b"} }, -1},
+		"and another is late":       {map[string]time.Time{"a": on(8, 12, 0)}, func(c *Config, _ *region) { c.Watches = unwatched{c.Watches, "b"} }, 1},
+		"a watch can not be begun": {nil, func(_ *Config, r *region) {
+			r.ledger.Hook = func(op string, apply func() error) error {
+				if op == "watch" {
+					return errInjected
+				}
+				return apply()
+			}
+		}, -1},
+		"time ran out": {nil, func(c *Config, r *region) {
+			c.Runs = slow{c.Runs, func() { r.clock.advance(50 * time.Second) }}
+		}, -1},
+	} {
+		r := newRegion(t, deploy(dailyAt("a", "11:30"), dailyAt("b", "11:30"), dailyAt("c", "11:30")))
+		for policy, since := range c.lag {
+			r.watchedThrough(policy, since)
+		}
+		if c.trouble != nil {
+			c.trouble(&r.config, r)
+			r.Reconciler = r.another()
+		}
+		_, _ = r.try()
+		t.Run(name, func(t *testing.T) {
+			r.t = t
+			r.wantMeasured(contract.BusinessDateLag, "", c.want)
+		})
 	}
-	r.wantMeasured(contract.BusinessDateLag, "exports", -1)
+}
+
+// A pass that dies has given no sign of life.
+func TestR112PassThatDiesDoesNotSayItsLag(t *testing.T) {
+	r := newRegion(t, deploy(dailyAt("exports", "11:30")))
+	r.open("uploads", job.Scanning)
+	r.scans.during = runtime.Goexit
+	if !process(func() { r.pass() }) {
+		t.Fatal("it lived")
+	}
+	r.wantMeasured(contract.BusinessDateLag, "", -1)
+}
+
+// unwatched is a ledger that can not read the watch of a policy.
+type unwatched struct {
+	watches
+	policy string
+}
+
+func (u unwatched) Watch(ctx context.Context, policy string) (job.Watch, error) {
+	if policy == u.policy {
+		return job.Watch{}, errInjected
+	}
+	return u.watches.Watch(ctx, policy)
+}
+
+// slow is a ledger that takes its time for a history.
+type slow struct {
+	runs
+	take func()
+}
+
+func (s slow) ClosedRuns(ctx context.Context, policy string, limit int) ([]job.Run, error) {
+	s.take()
+	return s.runs.ClosedRuns(ctx, policy, limit)
 }
 
 // A request is no date.

@@ -9,11 +9,10 @@ import (
 	"github.com/expunge-aws/expunge/internal/audit"
 	"github.com/expunge-aws/expunge/internal/contract"
 	"github.com/expunge-aws/expunge/internal/job"
-	"github.com/expunge-aws/expunge/internal/policy"
 )
 
 // service is the name under which a pass measures, and signs what it writes down.
-const service = "reconcile"
+const service = contract.ServiceReconcile
 
 // openWork is what a policy's open pages are: the age of the oldest, and of the
 // oldest that a worker has begun.
@@ -37,19 +36,21 @@ func (p *pass) see(run job.Run, page job.Page) {
 	p.open[run.Policy] = of
 }
 
-// measureOpen publishes the ages, of deployed policies and of any other that still
-// has open pages.
-func (p *pass) measureOpen(whole bool) {
-	whole = whole && !p.unread
-	for _, name := range policies(p.Deployed, p.open) {
-		p.measure(contract.OldestOpenPageAge, name, p.open[name].oldest.Seconds(), whole)
-		p.measure(contract.OldestIncompletePageAge, name, p.open[name].begun.Seconds(), whole)
+// measureOpen publishes the ages, of every policy that has open pages: one that is no
+// longer deployed is somebody's all the same.
+func (p *pass) measureOpen() {
+	begun := time.Duration(0)
+	for _, name := range slices.Sorted(maps.Keys(p.open)) {
+		of := p.open[name]
+		p.measure(contract.OldestOpenPageAge, name, of.oldest.Seconds())
+		p.measure(contract.OldestIncompletePageAge, name, of.begun.Seconds())
+		begun = max(begun, of.begun)
 	}
+	p.measure(contract.OldestIncompletePageAge, "", begun.Seconds())
 }
 
 // countDead counts each policy's pages that wait for an operator.
 func (p *pass) countDead(ctx context.Context) {
-	whole := false
 	dead := map[string]int{}
 	for last := (*job.Page)(nil); !p.late(); {
 		pages, err := p.Index.DeadPages(ctx, last, openBatch)
@@ -58,7 +59,6 @@ func (p *pass) countDead(ctx context.Context) {
 			break
 		}
 		if len(pages) == 0 {
-			whole = true
 			break
 		}
 		for _, page := range pages {
@@ -70,23 +70,20 @@ func (p *pass) countDead(ctx context.Context) {
 		}
 		last = &pages[len(pages)-1]
 	}
-	for _, name := range policies(p.Deployed, dead) {
-		p.measure(contract.DeadPages, name, float64(dead[name]), whole && !p.unread)
+	for _, name := range slices.Sorted(maps.Keys(dead)) {
+		p.measure(contract.DeadPages, name, float64(dead[name]))
 	}
 }
 
-// policies returns the names of deployed policies, and of others of which something
-// was seen, in order.
-func policies[V any](deployed map[string]policy.Policy, seen map[string]V) []string {
-	names := slices.AppendSeq(slices.Collect(maps.Keys(deployed)), maps.Keys(seen))
-	slices.Sort(names)
-	return slices.Compact(names)
+// measure publishes what a pass has seen of a policy, or of the region for "". Where not
+// all of it was seen, it is at least that. 0 is not published: a metric costs money for
+// each hour in which it has a value.
+func (p *pass) measure(m contract.Metric, of string, value float64) {
+	if value > 0 {
+		p.publish(m, of, value)
+	}
 }
 
-// measure publishes a value. Where not all of it was seen, it is at least what it
-// says, and 0 would say nothing.
-func (p *pass) measure(m contract.Metric, of string, value float64, whole bool) {
-	if whole || value > 0 {
-		p.Gauges.Measure(audit.Measurement{Time: p.now(), Metric: m, Service: service, Policy: of, Value: value})
-	}
+func (p *pass) publish(m contract.Metric, of string, value float64) {
+	p.Gauges.Measure(audit.Measurement{Time: p.now(), Metric: m, Service: service, Policy: of, Value: value})
 }

@@ -29,7 +29,6 @@ func (p *pass) overdue(ctx context.Context) {
 		p.note(err)
 		p.brakes = []job.Brake{{}} // one might be set that covers everything
 	}
-	whole := false
 	start := p.now() // what comes due during the walk is the next pass's
 	half := start.Add((p.deadline.Sub(start) - p.Settings.TakeMargin) / 2)
 	for last := (*job.Page)(nil); !p.late(); {
@@ -39,7 +38,6 @@ func (p *pass) overdue(ctx context.Context) {
 			break
 		}
 		if len(pages) == 0 {
-			whole = true
 			break
 		}
 		last = &pages[len(pages)-1]
@@ -48,7 +46,7 @@ func (p *pass) overdue(ctx context.Context) {
 			p.void(ctx, pages)
 		}
 	}
-	p.measureOpen(whole)
+	p.measureOpen()
 }
 
 // due looks at the pages as the index shows them, and returns those to be treated.

@@ -24,10 +24,11 @@
 // have no run, and starts the newest of these where the policy asks for it: started
 // twice it is the same run. How far it has looked stands in the ledger.
 //
-// Every pass also measures what is open and how old it is, and says 0 where there
-// is nothing, because a value that stays away is itself an alarm. A value that
-// could not be found out stays away; one that is known only in part is said when
-// it is more than 0, for then it is at least that.
+// Every pass also measures what is open and how old it is. Where there is nothing, or
+// nothing is known, it says nothing; what is known only in part is at least what is
+// said. One value is said by every pass, at its end, and its absence is itself an
+// alarm: how many dates are behind, 0 included. A pass that died, or could not find it
+// out, must not say 0.
 package reconcile
 
 import (
@@ -178,12 +179,13 @@ func (r *Reconciler) Pass(ctx context.Context, deadline time.Time) (Summary, err
 	for _, run := range open {
 		p.runs[run.ID] = known{run: run}
 	}
-	p.watchAll(ctx)
+	lag, whole := p.watchAll(ctx)
 	p.overdue(ctx)
 	p.countDead(ctx)
 	p.follow(ctx)
-	p.closeAll(ctx, open, err == nil)
+	p.closeAll(ctx, open)
 	p.resume(ctx, open)
+	p.measureLag(lag, whole)
 	return p.did, errors.Join(p.errs...)
 }
 
@@ -197,10 +199,8 @@ type pass struct {
 	// the plans that it shows such a page of. There is no need to read them in full.
 	unended  map[job.RunID]bool
 	redriven map[job.RedriveID]bool
-	// open is what the index shows of each policy's open pages. unread: of some it is
-	// not known whose they are.
-	open   map[string]openWork
-	unread bool
+	// open is what the index shows of each policy's open pages.
+	open map[string]openWork
 	// dates is how many scheduled dates may still be looked at.
 	dates int
 	did   Summary
@@ -231,7 +231,6 @@ func (p *pass) run(ctx context.Context, id job.RunID) (run job.Run, ok bool) {
 	if !again {
 		k.run, k.err = p.Runs.Run(ctx, id)
 		p.runs[id] = k
-		p.unread = p.unread || k.err != nil
 		p.note(k.err)
 	}
 	return k.run, k.err == nil

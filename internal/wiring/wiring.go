@@ -44,6 +44,10 @@ type Parts struct {
 	Clock    Clock
 }
 
+// Counted is the log of a function that runs the step: it measures what the events of
+// the step count, in its name.
+func (p Parts) Counted(service string) audit.Sink { return audit.Counted(p.Audit, p.Gauges, service) }
+
 // Load builds the parts. Each field of the environment that need points at must be
 // set.
 func Load(ctx context.Context, need func(*contract.Environment) []*string) (Parts, error) {

@@ -67,7 +67,7 @@ func (s *sheet) leave(forbidden bool, earlier []receipt.Line) {
 
 // discard writes the receipt of an abandoned page and then the page's end.
 func (w *Worker) discard(ctx context.Context, x *delivery, s *sheet) next {
-	settled, err := w.settled(ctx, s)
+	settled, err := w.settled(ctx, x, s)
 	if err != nil {
 		return w.giveBack(ctx, x, err)
 	}
@@ -78,8 +78,6 @@ func (w *Worker) discard(ctx context.Context, x *delivery, s *sheet) next {
 	if err != nil {
 		return w.giveBack(ctx, x, err)
 	}
-	e := w.event(audit.Discarded, x)
-	e.Count = x.page.Counts.Sum()
-	w.emit(e)
+	w.emit(w.ended(audit.Discarded, x))
 	return ack()
 }

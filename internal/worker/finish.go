@@ -47,7 +47,7 @@ func (w *Worker) complete(ctx context.Context, x *delivery, s *sheet, split []*l
 	if err != nil {
 		return w.again(ctx, x, s)
 	}
-	settled, err := w.settled(ctx, s)
+	settled, err := w.settled(ctx, x, s)
 	if err != nil {
 		return w.giveBack(ctx, x, err)
 	}
@@ -58,8 +58,10 @@ func (w *Worker) complete(ctx context.Context, x *delivery, s *sheet, split []*l
 	if err != nil {
 		return w.giveBack(ctx, x, err)
 	}
-	e := w.event(audit.Succeeded, x)
-	e.Count = x.page.Counts.Sum()
+	e := w.ended(audit.Succeeded, x)
+	if first := x.page.FirstFailure; !first.IsZero() {
+		e.RecoveryMS = x.page.SettledAt.Sub(first).Milliseconds()
+	}
 	w.emit(e)
 	return ack()
 }
@@ -78,7 +80,7 @@ func (w *Worker) split(ctx context.Context, x *delivery, s *sheet, failing []*li
 		}
 		plan := receipt.Document{Header: s.header, Lines: []receipt.Line{l.Line}}
 		plan.Header.Kind, plan.Header.PageID, plan.Header.Narrows = receipt.Plan, child.ID, s.plan
-		hash, err := w.file(ctx, plan)
+		hash, err := w.file(ctx, x, plan)
 		if err != nil {
 			return nil, err
 		}
@@ -92,9 +94,9 @@ func (w *Worker) split(ctx context.Context, x *delivery, s *sheet, failing []*li
 }
 
 // settled writes the receipt of what is known and returns its sums.
-func (w *Worker) settled(ctx context.Context, s *sheet) (job.Settled, error) {
+func (w *Worker) settled(ctx context.Context, x *delivery, s *sheet) (job.Settled, error) {
 	doc := s.document()
-	hash, err := w.file(ctx, doc)
+	hash, err := w.file(ctx, x, doc)
 	if err != nil {
 		return job.Settled{}, err
 	}
@@ -107,7 +109,7 @@ func (w *Worker) settled(ctx context.Context, s *sheet) (job.Settled, error) {
 
 // wait gives the page back until its vetoes can be settled. It is no attempt.
 func (w *Worker) wait(ctx context.Context, x *delivery, s *sheet, until time.Time) next {
-	settled, err := w.settled(ctx, s)
+	settled, err := w.settled(ctx, x, s)
 	if err != nil {
 		return w.giveBack(ctx, x, err)
 	}
@@ -129,7 +131,7 @@ func (w *Worker) postpone(ctx context.Context, x *delivery, s job.Settled, at ti
 // again gives the page back for another attempt, with what is known so far. When
 // not even that can be written, the attempt is given back without it.
 func (w *Worker) again(ctx context.Context, x *delivery, s *sheet) next {
-	settled, err := w.settled(ctx, s)
+	settled, err := w.settled(ctx, x, s)
 	if err != nil {
 		settled = x.page.Settlement()
 	}
@@ -148,7 +150,7 @@ func (w *Worker) giveUp(ctx context.Context, x *delivery, s *sheet, failing []*l
 			l.settle(job.Failed, "")
 		}
 	}
-	settled, err := w.settled(ctx, s)
+	settled, err := w.settled(ctx, x, s)
 	if err != nil {
 		return w.giveBack(ctx, x, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/expunge-aws/expunge/internal/audit"
 	"github.com/expunge-aws/expunge/internal/failure"
 	"github.com/expunge-aws/expunge/internal/hold"
 	"github.com/expunge-aws/expunge/internal/job"
@@ -36,7 +37,7 @@ func (w *Worker) work(ctx context.Context, x *delivery) next {
 		if n, bad := w.unsafe(ctx, x, s, set); bad {
 			return n
 		}
-		if s.plan, err = w.file(ctx, plan); err != nil {
+		if s.plan, err = w.file(ctx, x, plan); err != nil {
 			return w.giveBack(ctx, x, err) // what can not be proven is not done
 		}
 		if plan.Deletes() == 0 || w.Mode == job.ReportOnly {
@@ -167,8 +168,18 @@ func (w *Worker) unsafe(ctx context.Context, x *delivery, s *sheet, set hold.Set
 	return next{}, false
 }
 
-// file makes a document durable under the hash of its content.
-func (w *Worker) file(ctx context.Context, doc receipt.Document) (hash string, err error) {
+// file makes a document durable under the hash of its content. That it could not is
+// said here, because its callers go on in different ways and none goes on without it.
+func (w *Worker) file(ctx context.Context, x *delivery, doc receipt.Document) (hash string, err error) {
+	if hash, err = w.put(ctx, doc); err != nil {
+		e := w.event(audit.EvidenceFailed, x)
+		e.FailureClass, e.Operation = failure.Of(err), failure.Op(err)
+		w.emit(e)
+	}
+	return hash, err
+}
+
+func (w *Worker) put(ctx context.Context, doc receipt.Document) (hash string, err error) {
 	hash, data, err := doc.Encode()
 	if err != nil {
 		return "", failure.Wrap(failure.Bug, "encode evidence", err)

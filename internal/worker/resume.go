@@ -42,7 +42,7 @@ func (w *Worker) resume(ctx context.Context, x *delivery) next {
 			s.plan = x.page.Intent.Plan
 			return w.act(ctx, x, s) // nothing to send and nothing new to record
 		}
-		if s.plan, err = w.file(ctx, plan); err != nil {
+		if s.plan, err = w.file(ctx, x, plan); err != nil {
 			return w.giveBack(ctx, x, err)
 		}
 		switch n, done := w.intend(ctx, x, s.plan, plan); done {

@@ -226,7 +226,16 @@ func (w *Worker) stopAt(x *delivery) time.Time { return x.deadline.Add(-w.Settin
 // event starts an event about the delivery.
 func (w *Worker) event(name audit.Name, x *delivery) audit.Event {
 	e := audit.Event{Event: name, MessageID: x.MessageID, QueueAgeMS: w.Clock.Now().Sub(x.SentAt).Milliseconds()}
+	e.RedriveID = x.page.RedriveID
 	return e.About(x.run, x.page)
+}
+
+// ended starts an event about a page that has ended, with what became of its items.
+func (w *Worker) ended(name audit.Name, x *delivery) audit.Event {
+	e := w.event(name, x)
+	counts := x.page.Counts
+	e.Count, e.Deleted, e.Held = counts.Sum(), counts[job.Deleted]+counts[job.DeletedMarkerOnly], counts[job.Held]
+	return e
 }
 
 func (w *Worker) emit(e audit.Event) {

@@ -32,8 +32,8 @@ func New(p wiring.Parts, folder fs.FS) (Func, error) {
 		return nil, err
 	}
 	e, err := enqueue.New(enqueue.Config{
-		Runs: p.Ledger, Pages: p.Ledger, Policies: p.Ledger, Approvals: p.Ledger, Lister: p.Store, Sender: p.Queue, Audit: p.Audit,
-		Clock: p.Clock, Settings: p.Settings, Region: p.Region, Deployed: deployed, Code: p.CodeVersion,
+		Runs: p.Ledger, Pages: p.Ledger, Policies: p.Ledger, Approvals: p.Ledger, Lister: p.Store, Sender: p.Queue,
+		Audit: p.Counted(contract.ServiceEnqueue), Clock: p.Clock, Settings: p.Settings, Region: p.Region, Deployed: deployed, Code: p.CodeVersion,
 	})
 	if err != nil {
 		return nil, err

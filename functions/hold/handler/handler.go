@@ -28,8 +28,8 @@ type Func func(context.Context, json.RawMessage) (any, error)
 func New(p wiring.Parts) (Func, error) {
 	k, err := hold.New(hold.Config{
 		Holds: p.Ledger, Entries: p.Ledger, Runs: p.Ledger, Pages: p.Ledger, Prefixes: wiring.NewPrefixes(p.Ledger),
-		Evidence: p.Evidence, Lister: p.Store, Audit: p.Audit, Clock: p.Clock, Settings: p.Settings, Region: p.Region,
-		Code: p.CodeVersion,
+		Evidence: p.Evidence, Lister: p.Store, Audit: p.Counted(contract.ServiceHold), Clock: p.Clock, Settings: p.Settings,
+		Region: p.Region, Code: p.CodeVersion,
 	})
 	if err != nil {
 		return nil, err

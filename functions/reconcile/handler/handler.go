@@ -36,8 +36,8 @@ func New(p wiring.Parts, folder fs.FS) (Func, error) {
 	r, err := reconcile.New(reconcile.Config{
 		Index: p.Ledger, Rows: p.Ledger, Runs: p.Ledger, Watches: p.Ledger, Plans: p.Ledger,
 		Scans: wiring.NewScans(p.SDK, p.EnqueueName), Redrives: wiring.NewRedrives(p.SDK, p.RedriveName),
-		Evidence: p.Evidence, Queue: p.Queue, Audit: p.Audit, Gauges: p.Gauges, Clock: p.Clock, Settings: p.Settings,
-		Region: p.Region, Deployed: deployed, Code: p.CodeVersion,
+		Evidence: p.Evidence, Queue: p.Queue, Audit: p.Counted(contract.ServiceReconcile), Gauges: p.Gauges, Clock: p.Clock,
+		Settings: p.Settings, Region: p.Region, Deployed: deployed, Code: p.CodeVersion,
 	})
 	if err != nil {
 		return nil, err

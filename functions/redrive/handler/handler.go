@@ -30,8 +30,8 @@ type Func func(context.Context, json.RawMessage) (any, error)
 func New(p wiring.Parts) (Func, error) {
 	r, err := redrive.New(redrive.Config{
 		Pages: p.Ledger, Runs: p.Ledger, Policies: p.Ledger, Approvals: p.Ledger, Holds: p.Ledger, Brakes: p.Ledger, Orders: p.Ledger,
-		Plans: p.Ledger, Schedule: p.Ledger, Letters: p.Queue, Sender: p.Queue, Evidence: p.Evidence, Audit: p.Audit, Clock: p.Clock, Settings: p.Settings,
-		Region: p.Region, Code: p.CodeVersion,
+		Plans: p.Ledger, Schedule: p.Ledger, Letters: p.Queue, Sender: p.Queue, Evidence: p.Evidence,
+		Audit: p.Counted(contract.ServiceRedrive), Clock: p.Clock, Settings: p.Settings, Region: p.Region, Code: p.CodeVersion,
 	})
 	if err != nil {
 		return nil, err

@@ -33,8 +33,8 @@ type Func func(context.Context, worker.Event) (worker.Response, error)
 func New(p wiring.Parts) (Func, error) {
 	w, err := worker.New(worker.Config{
 		Records: ledger.Pin(p.Ledger), Writes: p.Ledger, Holds: p.Ledger, Artifacts: p.Store,
-		Evidence: p.Evidence, Letters: p.Queue, Audit: p.Audit, Clock: p.Clock, Settings: p.Settings, Region: p.Region,
-		Mode: job.Mode(p.Mode), Code: p.CodeVersion, NewOwner: wiring.NewOwner, Jitter: wiring.Jitter,
+		Evidence: p.Evidence, Letters: p.Queue, Audit: p.Counted(contract.ServiceWorker), Clock: p.Clock, Settings: p.Settings,
+		Region: p.Region, Mode: job.Mode(p.Mode), Code: p.CodeVersion, NewOwner: wiring.NewOwner, Jitter: wiring.Jitter,
 	})
 	if err != nil {
 		return nil, err
