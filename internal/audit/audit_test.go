@@ -46,7 +46,7 @@ func samples() []audit.Event {
 	for _, name := range []audit.Name{audit.Enqueued, audit.Attempted, audit.Succeeded, audit.DeadLettered, audit.Redriven} {
 		e := audit.Event{Time: now, Event: name, QueueAgeMS: 1500, MessageID: "m-1", CodeVersion: "1.2.3"}.About(run, page)
 		if name == audit.Succeeded {
-			e.Count = 30
+			e.Count, e.Deleted, e.Held, e.RecoveryMS = 30, 26, 2, 90_500
 		}
 		if name == audit.DeadLettered {
 			e.Reason, e.FailureClass, e.Operation = job.ReasonForbidden, failure.Forbidden, "delete page"
@@ -252,6 +252,9 @@ func TestEventHasNoFieldForAKeyOrAText(t *testing.T) {
 		"MessageID string message_id",
 		"CodeVersion string code_version",
 		"Count int count",
+		"Deleted int deleted",
+		"Held int held",
+		"RecoveryMS int64 recovery_ms",
 		"HoldID string hold_id", // its form is checked: no text of an operator
 		"RedriveID job.RedriveID redrive_id",
 		"Scheduled time.Time scheduled",
@@ -266,13 +269,25 @@ func TestEventHasNoFieldForAKeyOrAText(t *testing.T) {
 	}
 }
 
-// Names are a metric dimension and what alarms look for: each once, each plain.
-func TestNamesAreDistinct(t *testing.T) {
-	syntax, err := parser.ParseFile(token.NewFileSet(), "audit.go", nil, parser.SkipObjectResolution)
+// names are the events, by the source that declares them.
+func names(t *testing.T) (all []string) {
+	t.Helper()
+	for _, spec := range constants(t, "audit.go", "Name") {
+		all = append(all, spec.value)
+	}
+	return all
+}
+
+// constant is a constant as it is declared.
+type constant struct{ name, value string }
+
+// constants are those of a type in a file.
+func constants(t *testing.T, file, of string) (all []constant) {
+	t.Helper()
+	syntax, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen := map[string]bool{}
 	ast.Inspect(syntax, func(n ast.Node) bool {
 		spec, ok := n.(*ast.ValueSpec)
 		if !ok || len(spec.Values) != 1 {
@@ -280,16 +295,23 @@ func TestNamesAreDistinct(t *testing.T) {
 		}
 		name, named := spec.Type.(*ast.Ident)
 		text, literal := spec.Values[0].(*ast.BasicLit)
-		if !named || !literal || name.Name != "Name" {
-			return true
+		if named && literal && name.Name == of {
+			all = append(all, constant{spec.Names[0].Name, strings.Trim(text.Value, `"`)})
 		}
-		word := strings.Trim(text.Value, `"`)
+		return true
+	})
+	return all
+}
+
+// Names are what metrics count and alarms look for: each once, each plain.
+func TestNamesAreDistinct(t *testing.T) {
+	seen := map[string]bool{}
+	for _, word := range names(t) {
 		if seen[word] || word == "" || strings.Trim(word, "abcdefghijklmnopqrstuvwxyz_") != "" {
 			t.Errorf("the event %q is named twice or not in lower case", word)
 		}
 		seen[word] = true
-		return true
-	})
+	}
 	for _, r99 := range []string{"cleanup_enqueued", "cleanup_attempted", "cleanup_succeeded", "cleanup_dead_lettered", "cleanup_redriven"} {
 		if !seen[r99] {
 			t.Errorf("R99: no event %s", r99)

@@ -1,14 +1,10 @@
 package audit_test
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/expunge-aws/expunge/internal/audit"
-	"github.com/expunge-aws/expunge/internal/contract"
 	"github.com/expunge-aws/expunge/internal/failure"
 )
 
@@ -59,26 +55,5 @@ func TestSignature(t *testing.T) {
 		if c.ok != (err == nil) || err != nil && !failure.Is(err, failure.Invalid) {
 			t.Errorf("%s: %v", name, err)
 		}
-	}
-}
-
-// The embedded metric format: CloudWatch drops what is not exactly of it.
-func TestMeasureWritesTheEmbeddedFormat(t *testing.T) {
-	var b bytes.Buffer
-	audit.NewLines(&b).Measure(audit.Measurement{Time: now, Metric: contract.OldestOpenPageAge, Service: "reconcile", Policy: "exports", Value: 12.5})
-	want := `{"OldestOpenPageAge":12.5,"_aws":{"CloudWatchMetrics":[{"Namespace":"Expunge","Dimensions":[["service","policy"]],` +
-		`"Metrics":[{"Name":"OldestOpenPageAge","Unit":"Seconds"}]}],"Timestamp":1772937000250},"policy":"exports","service":"reconcile"}` + "\n"
-	if b.String() != want {
-		t.Errorf("got  %swant %s", b.String(), want)
-	}
-	b.Reset()
-	audit.NewLines(&b).Measure(audit.Measurement{Time: now, Metric: contract.TotalsMismatches, Service: "reconcile"})
-	var line struct {
-		AWS struct {
-			CloudWatchMetrics []struct{ Dimensions [][]string }
-		} `json:"_aws"`
-	}
-	if err := json.Unmarshal(b.Bytes(), &line); err != nil || len(line.AWS.CloudWatchMetrics[0].Dimensions[0]) != 1 {
-		t.Errorf("a metric of the region has one dimension: %s %v", b.String(), err)
 	}
 }

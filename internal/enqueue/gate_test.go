@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/expunge-aws/expunge/internal/audit"
+	"github.com/expunge-aws/expunge/internal/contract"
 	"github.com/expunge-aws/expunge/internal/failure"
 	"github.com/expunge-aws/expunge/internal/job"
 )
@@ -86,6 +87,7 @@ func TestTrippedGuardSendsNothingAndSaysSo(t *testing.T) {
 			if r.count(audit.GuardTripped) != 1 || r.count(audit.RunReleased) != 0 || r.count(audit.Enqueued) != 0 {
 				t.Errorf("events %+v", r.log.Events())
 			}
+			r.wantCounted(contract.GuardsTripped, 1)
 			r.messages(0)
 			for _, p := range r.chain(run) {
 				if p.State != job.Planned && p.State != job.Completed {

@@ -119,8 +119,8 @@ func unapproved(t testing.TB, p policy.Policy, change ...func(*Config)) *region 
 	}
 	r.queue = queue.NewMemory(r.clock.Now, queue.Settings{Visibility: 6 * time.Minute})
 	r.config = Config{
-		Runs: r.ledger, Pages: r.ledger, Policies: r.ledger, Approvals: r.ledger, Lister: r.store, Sender: r.queue, Audit: r.log,
-		Clock: r.clock, Settings: contract.Production(), Region: p.Region,
+		Runs: r.ledger, Pages: r.ledger, Policies: r.ledger, Approvals: r.ledger, Lister: r.store, Sender: r.queue,
+		Audit: audit.Counted(r.log, r.log, contract.ServiceEnqueue), Clock: r.clock, Settings: contract.Production(), Region: p.Region,
 		Deployed: map[string]policy.Policy{p.Name: p}, Code: "test",
 	}
 	for _, c := range change {
@@ -236,6 +236,23 @@ func (r *region) count(name audit.Name) int {
 		}
 	}
 	return n
+}
+
+// wantCounted fails unless the metric was counted so often.
+func (r *region) wantCounted(m contract.Metric, want float64) {
+	r.t.Helper()
+	got := 0.0
+	for _, one := range r.log.Measured() {
+		if one.Service != "enqueue" || one.Policy != "" || one.Reason != "" || one.Time.IsZero() {
+			r.t.Errorf("measured %+v", one)
+		}
+		if one.Metric == m {
+			got += one.Value
+		}
+	}
+	if got != want {
+		r.t.Errorf("%s is %v, want %v", m, got, want)
+	}
 }
 
 // process runs f as a process of its own and reports whether it died.

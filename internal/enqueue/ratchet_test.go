@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/expunge-aws/expunge/internal/audit"
+	"github.com/expunge-aws/expunge/internal/contract"
 	"github.com/expunge-aws/expunge/internal/job"
 	"github.com/expunge-aws/expunge/internal/ledger"
 	"github.com/expunge-aws/expunge/internal/policy"
@@ -93,6 +94,7 @@ func TestHP08ShorterRetentionOnlyReportsUntilItIsApproved(t *testing.T) {
 	if len(told) != 1 || told[0].RunID != held.ID || told[0].Version != 2 || told[0].Count != 9 {
 		t.Errorf("told %+v", told)
 	}
+	r.wantCounted(contract.VersionsNotApproved, 1)
 	if a := r.approval(); a.Version != 1 || len(r.orders()) != 0 {
 		t.Errorf("the approval moved: %+v", a)
 	}

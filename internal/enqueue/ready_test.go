@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/expunge-aws/expunge/internal/audit"
+	"github.com/expunge-aws/expunge/internal/contract"
 	"github.com/expunge-aws/expunge/internal/failure"
 	"github.com/expunge-aws/expunge/internal/job"
 )
@@ -38,6 +39,7 @@ func TestUnreadyBucketOpensNothing(t *testing.T) {
 				if r.count(audit.BucketRefused) != 1 || r.count(audit.RunOpened) != 0 {
 					t.Error("the events are wrong")
 				}
+				r.wantCounted(contract.BucketsRefused, 1)
 				for _, e := range r.log.Events() {
 					if e.Event == audit.BucketRefused && (e.FailureClass != class || e.Operation != "look at the bucket" || e.Policy != "exports" || e.RunID == "") {
 						t.Errorf("%+v", e)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/expunge-aws/expunge/internal/audit"
+	"github.com/expunge-aws/expunge/internal/contract"
 	"github.com/expunge-aws/expunge/internal/failure"
 	"github.com/expunge-aws/expunge/internal/job"
 	"github.com/expunge-aws/expunge/internal/policy"
@@ -205,6 +206,7 @@ func TestPublishedVersionWithOtherContentIsRefused(t *testing.T) {
 	if r.count(audit.PolicyRefused) != 1 {
 		t.Error("no event")
 	}
+	r.wantCounted(contract.PoliciesRefused, 1)
 	r.noRun()
 }
 
@@ -218,6 +220,7 @@ func TestPublishThatFailsIsNoRefusal(t *testing.T) {
 	if r.count(audit.PolicyRefused) != 0 {
 		t.Error("policy_refused")
 	}
+	r.wantCounted(contract.PoliciesRefused, 0)
 	r.noRun()
 }
 

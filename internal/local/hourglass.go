@@ -117,9 +117,10 @@ func (h *hourglass) build(ctx context.Context, c sdk.Config, p policy.Policy, fi
 	}
 	messages := queue.NewSQS(c, queue.URLs{Enforce: env.PagesQueue, ReportOnly: env.ReportQueue, Letters: env.LettersQueue})
 	messages.Worker = job.Enforce
+	log := &audit.Log{}
 	parts := wiring.Parts{
 		Environment: env, Settings: contract.Production(), Region: p.Region, SDK: c, Ledger: h.ledger, Queue: messages,
-		Store: artifact.NewS3(c, artifact.S3Options{Now: h.clock.Now}), Evidence: evidence.NewS3(c, evidenceName), Audit: &audit.Log{}, Clock: handClock{h.clock},
+		Store: artifact.NewS3(c, artifact.S3Options{Now: h.clock.Now}), Evidence: evidence.NewS3(c, evidenceName), Audit: log, Gauges: log, Clock: handClock{h.clock},
 	}
 	enqueuer, err := enqueuehandler.New(parts, fstest.MapFS{p.Name + ".yaml": {Data: []byte(file)}})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/expunge-aws/expunge/internal/audit"
+	"github.com/expunge-aws/expunge/internal/contract"
 	"github.com/expunge-aws/expunge/internal/failure"
 	"github.com/expunge-aws/expunge/internal/job"
 )
@@ -50,6 +51,7 @@ func TestOwedDeadLetterHasTheOriginalBytes(t *testing.T) {
 		if len(told) != 1 || told[0].Reason != job.ReasonAttempts || told[0].FailureClass != failure.Network || told[0].Attempt != 5 {
 			t.Errorf("%+v", told)
 		}
+		r.wantCounted(contract.DeadLetters, job.ReasonAttempts, 1)
 		if did := r.pass(); did != (Summary{}) || len(r.lettersOf(p)) != 1 || r.messagesOf(p) != 0 {
 			t.Errorf("the next pass: %+v", did)
 		}

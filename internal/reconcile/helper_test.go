@@ -117,8 +117,8 @@ func newRegion(t testing.TB, change ...func(*Config)) *region {
 	r.queue = q.NewMemory(r.clock.Now, q.Settings{Visibility: 6 * time.Minute})
 	r.config = Config{
 		Index: r.ledger, Rows: r.ledger, Runs: r.ledger, Watches: r.ledger, Plans: r.ledger, Scans: r.scans, Redrives: r.redrives,
-		Evidence: r.evidence, Queue: r.queue, Audit: r.log, Gauges: r.log, Clock: r.clock, Settings: contract.Production(),
-		Region: "eu-west-1", Code: "test",
+		Evidence: r.evidence, Queue: r.queue, Audit: audit.Counted(r.log, r.log, contract.ServiceReconcile), Gauges: r.log, Clock: r.clock,
+		Settings: contract.Production(), Region: "eu-west-1", Code: "test",
 	}
 	for _, c := range change {
 		c(&r.config)
@@ -348,6 +348,20 @@ func (r *region) wantMeasured(m contract.Metric, policy string, want float64) {
 	published := want > 0 || want == 0 && m == contract.BusinessDateLag && policy == ""
 	if got, ok := r.measured(m, policy); ok != published || ok && got != want {
 		r.t.Errorf("%s of %q: %v, published %t, want %v", m, policy, got, ok, want)
+	}
+}
+
+// wantCounted fails unless the last pass counted the metric so often, by reason.
+func (r *region) wantCounted(m contract.Metric, reason job.Reason, want float64) {
+	r.t.Helper()
+	got := 0.0
+	for _, one := range r.log.Measured()[r.before:] {
+		if one.Metric == m && one.Reason == reason && one.Service == "reconcile" && one.Policy == "" && !one.Time.IsZero() {
+			got += one.Value
+		}
+	}
+	if got != want {
+		r.t.Errorf("%s %s is %v, want %v", m, reason, got, want)
 	}
 }
 

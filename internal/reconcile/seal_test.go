@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/expunge-aws/expunge/internal/audit"
+	"github.com/expunge-aws/expunge/internal/contract"
 	"github.com/expunge-aws/expunge/internal/failure"
 	"github.com/expunge-aws/expunge/internal/job"
 	"github.com/expunge-aws/expunge/internal/receipt"
@@ -145,6 +146,7 @@ func TestEvidenceThatFailsLeavesTheRunOpen(t *testing.T) {
 		if failed < 0 {
 			t.Fatal("nobody said so")
 		}
+		r.wantCounted(contract.SealFailures, "", 1)
 		first := run
 		if r.run(other).State != job.Closed {
 			first = other // the index does not promise an order

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/expunge-aws/expunge/internal/audit"
+	"github.com/expunge-aws/expunge/internal/contract"
 	"github.com/expunge-aws/expunge/internal/failure"
 	"github.com/expunge-aws/expunge/internal/hold"
 	"github.com/expunge-aws/expunge/internal/job"
@@ -56,6 +57,7 @@ func TestApplyMovesThePlan(t *testing.T) {
 	if moved := r.events(audit.Redriven); len(moved) != 2 || moved[0].RedriveID != plan.RedriveID || moved[0].TenantID == "" {
 		t.Errorf("events %+v", moved)
 	}
+	r.wantCounted(contract.PagesRedriven, 2)
 	r.Clock.Advance(r.Settings.RequestLifetime) // the quiet time of the first intent
 	must(t, r.Drain(t.Context()))
 	for _, p := range pages {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/expunge-aws/expunge/internal/audit"
+	"github.com/expunge-aws/expunge/internal/contract"
 	"github.com/expunge-aws/expunge/internal/failure"
 	"github.com/expunge-aws/expunge/internal/invariant"
 	"github.com/expunge-aws/expunge/internal/job"
@@ -88,7 +89,8 @@ func newRegionOf(t testing.TB, policies ...string) *region {
 	}
 	r.config = redrive.Config{
 		Pages: r.Ledger, Runs: r.Ledger, Policies: r.Ledger, Approvals: r.Ledger, Holds: r.Ledger, Brakes: r.Ledger, Orders: r.Ledger,
-		Plans: r.Ledger, Schedule: r.Ledger, Letters: r.Queue, Sender: r.Queue, Evidence: r.Evidence, Audit: r.Log, Clock: r.Clock, Settings: r.Settings, Region: regionName, Code: "test",
+		Plans: r.Ledger, Schedule: r.Ledger, Letters: r.Queue, Sender: r.Queue, Evidence: r.Evidence, Audit: audit.Counted(r.Log, r.Log, contract.ServiceRedrive),
+		Clock: r.Clock, Settings: r.Settings, Region: regionName, Code: "test",
 	}
 	r.Redriver = r.another()
 	r.Reconciler.Redrives = following{r}
@@ -333,6 +335,20 @@ func (r *region) events(name audit.Name) (all []audit.Event) {
 		}
 	}
 	return all
+}
+
+// wantCounted fails unless redrive counted the metric so often.
+func (r *region) wantCounted(m contract.Metric, want float64) {
+	r.t.Helper()
+	got := 0.0
+	for _, one := range r.Log.Measured() {
+		if one.Metric == m && one.Service == "redrive" && one.Policy == "" && !one.Time.IsZero() {
+			got += one.Value
+		}
+	}
+	if got != want {
+		r.t.Errorf("%s is %v, want %v", m, got, want)
+	}
 }
 
 // holds checks every invariant of the region.

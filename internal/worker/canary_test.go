@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/expunge-aws/expunge/internal/audit"
+	"github.com/expunge-aws/expunge/internal/contract"
 	"github.com/expunge-aws/expunge/internal/failure"
 	"github.com/expunge-aws/expunge/internal/hold"
 	"github.com/expunge-aws/expunge/internal/job"
@@ -47,7 +48,8 @@ func TestS17_NoKeyAndNoTextLeavesTheProcess(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, setup{keys: []string{canary + "1", canary + "2"}})
 			var lines bytes.Buffer
-			w.config.Audit = audit.Both(w.log, audit.NewLines(&lines))
+			sink := audit.NewLines(&lines)
+			w.config.Audit = audit.Both(w.log, audit.Counted(sink, sink, contract.ServiceWorker))
 			play(w)
 			for range 30 {
 				at, ok := w.queue.NextVisible(w.run.Mode)
@@ -63,6 +65,11 @@ func TestS17_NoKeyAndNoTextLeavesTheProcess(t *testing.T) {
 				t.Error("nothing was said at all")
 			}
 			w.silent("events", lines.String())
+			for line := range strings.Lines(lines.String()) {
+				if strings.Contains(line, `"_aws"`) && strings.Contains(line, acme) {
+					t.Errorf("R101: a metric names the tenant: %s", line)
+				}
+			}
 			for _, l := range w.queue.PeekLetters() {
 				l.Letter.Body = nil
 				w.silent("letter", fmt.Sprintf("%+v", l.Letter))

@@ -130,8 +130,8 @@ func newWorld(t testing.TB, s setup) *world {
 	w.first = w.record(acme, "", "~", cmp.Or(s.candidates, len(s.keys)))
 	taps := taps{w}
 	w.config = Config{
-		Records: taps, Writes: taps, Holds: taps, Artifacts: taps, Evidence: taps, Letters: taps, Audit: w.log, Clock: clock,
-		Settings: set, Region: region, Mode: mode, Code: "test",
+		Records: taps, Writes: taps, Holds: taps, Artifacts: taps, Evidence: taps, Letters: taps,
+		Audit: audit.Counted(w.log, w.log, contract.ServiceWorker), Clock: clock, Settings: set, Region: region, Mode: mode, Code: "test",
 		NewOwner: func() string {
 			w.mu.Lock()
 			defer w.mu.Unlock()
