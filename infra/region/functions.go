@@ -45,7 +45,18 @@ func (p *parts) newFunctions() (f functions, err error) {
 	}
 	planning.EnqueueName, planning.RedriveName = *f.Enqueue.FunctionName(), *f.Redrive.FunctionName()
 	declare(&f.Reconcile, "Reconcile", packageReconcile, p.Settings.ReconcileTimeout, memory, planning)
+	if err == nil {
+		f.order()
+	}
 	return f, err
+}
+
+// order has a release reach those who read before those who write, so that no old
+// worker is handed a message or a policy of the new one. Reconcile names enqueue and
+// redrive, and so comes after both.
+func (f functions) order() {
+	f.Redrive.Node().AddDependency(f.Worker, f.ReportWorker)
+	f.Enqueue.Node().AddDependency(f.Worker, f.ReportWorker, f.Redrive, f.Hold)
 }
 
 // newFunction declares a function with a role and a log group of its own.

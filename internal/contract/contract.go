@@ -41,7 +41,9 @@ type Settings struct {
 	// DeleteRounds is how often one claim sends what is left of a sub-batch.
 	DeleteRounds int
 
-	// MaxReceives is SQS's own maxReceiveCount, the backstop behind MaxAttempts.
+	// MaxReceives is SQS's own maxReceiveCount, the backstop behind MaxAttempts. It is
+	// also how often a message of a later release is handed out to wait for a worker
+	// that knows it, a visibility timeout each time.
 	MaxReceives int
 	// SourceRetention and DeadLetterRetention are the queues' message retention.
 	// A standard queue's dead letter keeps its first enqueue time, so the second

@@ -12,6 +12,10 @@ import (
 
 // Schema is the number of the wire form this code writes. A higher number is
 // left to a newer worker; a lower one that is not listed as supported is refused.
+//
+// The release that raises it goes on reading the number before, in the worker and in
+// redrive, and compares a body with its page's command in the body's own form: messages
+// and dead letters of that number are under way when it is deployed.
 const Schema = 1
 
 // MaxCommandBytes caps a message body. A command is under 400 bytes; the rest is

@@ -44,9 +44,12 @@ type hourglass struct {
 	region string
 	server *http.Server
 	s3     *fakes3.Service
-	pages  *fakesqs.Queue
-	ledger *ledger.Table
+	// pages is the queue of what may be deleted, letters that of the dead.
+	pages, letters *fakesqs.Queue
+	ledger         *ledger.Table
 
+	// parts are what the handlers are wired from.
+	parts           wiring.Parts
 	enqueue, worker lambda.Handler
 }
 
@@ -86,6 +89,9 @@ func newHourglass(ctx context.Context, at time.Time, file string) (*hourglass, e
 		return nil, err
 	}
 	h.pages, err = queues.Queue(p.Region, "pages")
+	if err == nil {
+		h.letters, err = queues.Queue(p.Region, "dead-letters")
+	}
 	return h, err
 }
 
@@ -118,15 +124,15 @@ func (h *hourglass) build(ctx context.Context, c sdk.Config, p policy.Policy, fi
 	messages := queue.NewSQS(c, queue.URLs{Enforce: env.PagesQueue, ReportOnly: env.ReportQueue, Letters: env.LettersQueue})
 	messages.Worker = job.Enforce
 	log := &audit.Log{}
-	parts := wiring.Parts{
+	h.parts = wiring.Parts{
 		Environment: env, Settings: contract.Production(), Region: p.Region, SDK: c, Ledger: h.ledger, Queue: messages,
 		Store: artifact.NewS3(c, artifact.S3Options{Now: h.clock.Now}), Evidence: evidence.NewS3(c, evidenceName), Audit: log, Gauges: log, Clock: handClock{h.clock},
 	}
-	enqueuer, err := enqueuehandler.New(parts, fstest.MapFS{p.Name + ".yaml": {Data: []byte(file)}})
+	enqueuer, err := enqueuehandler.New(h.parts, fstest.MapFS{p.Name + ".yaml": {Data: []byte(file)}})
 	if err != nil {
 		return err
 	}
-	worker, err := workerhandler.New(parts)
+	worker, err := workerhandler.New(h.parts)
 	if err != nil {
 		return err
 	}

@@ -125,6 +125,7 @@ const (
 	UnknownSource Standing = "unknown_source" // nobody wrote a reason, and no queue of ours moved it (RD-05)
 	Damaged       Standing = "damaged"        // its attributes do not read, or are another body's
 	Quarantined   Standing = "quarantined"    // a message that a worker refused; it is no page's death
+	Newer         Standing = "newer_schema"   // a later release wrote it, and this one can not read it
 	NoCommand     Standing = "no_command"     // its body is no command of this schema
 	NoPage        Standing = "no_page"        // it names a page that is not on record
 	OtherBody     Standing = "other_body"     // it names a page of ours and is not its command

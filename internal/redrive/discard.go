@@ -62,9 +62,8 @@ func (r *Redriver) discard(ctx context.Context, deadline time.Time, q DiscardReq
 	if len(q.Messages) > 0 {
 		a.Letters = r.discardLetters(ctx, deadline, q.Signature, q.Messages)
 	}
-	if len(q.Pages) > 0 {
-		a.Swept, _, _ = r.sweep(ctx, deadline) // what remains is the next sweep's
-	}
+	// Where no page is dead, no redrive comes by to do it. What remains is the next sweep's.
+	a.Swept, _, _ = r.sweep(ctx, deadline)
 	return a, nil
 }
 

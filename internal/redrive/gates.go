@@ -145,6 +145,9 @@ func (f *facts) key() Gate {
 		return shut(GateKey, "The page's command is not the one that the plan was made for. Make a new plan and look at it.")
 	}
 	for _, d := range f.copies {
+		if newer(d.Body) {
+			return shut(GateKey, "The dead letter "+d.MessageID+" of this page was written by a later release. Deploy that release and plan again, or discard the letter by its message id and plan again.")
+		}
 		if !bytes.Equal(d.Body, f.body) {
 			return shut(GateKey, "The dead letter "+d.MessageID+" names this page and is not its command. Find out who wrote it, discard it by its message id, and plan again.")
 		}

@@ -3,6 +3,7 @@ package redrive
 import (
 	"bytes"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -31,13 +32,26 @@ func died(reason job.Reason) bool {
 	}
 }
 
+// unopened reports whether a letter is a message that was given up before anybody had
+// read it: by its queue, or by a worker of the release before. Its body says whose it is.
+func unopened(d job.DeadLetter) bool {
+	return d.Letter.Reason == job.ReasonNewerSchema || d.Letter.Reason == "" && d.Origin != ""
+}
+
+// newer reports whether a body is a later release's.
+func newer(body []byte) bool {
+	_, err := job.Decode(body)
+	why, ok := errors.AsType[*job.DecodeError](err)
+	return ok && why.Reason == job.ReasonNewerSchema
+}
+
 // names returns the page that a letter is a copy for, as it says itself; "" when it
 // is about none.
 func names(d job.DeadLetter) job.PageID {
 	switch {
 	case died(d.Letter.Reason):
 		return d.Letter.PageID
-	case d.Letter.Reason == "" && d.Origin != "":
+	case unopened(d):
 		c, err := job.Decode(d.Body)
 		if err == nil {
 			return c.PageID
@@ -78,15 +92,17 @@ func copies(all []job.DeadLetter) map[job.PageID][]job.DeadLetter {
 }
 
 // standing says what a letter is to the ledger. Only a letter that a page's death
-// wrote, or that one of our queues moved, is ever taken for a page's.
+// wrote, or that nobody had read, is ever taken for a page's.
 func (l *look) standing(ctx context.Context, d job.DeadLetter) (Standing, error) {
 	switch {
 	case d.Damaged:
 		return Damaged, nil
 	case d.Letter.Reason == "" && d.Origin == "":
 		return UnknownSource, nil
-	case d.Letter.Reason != "" && !died(d.Letter.Reason):
+	case !died(d.Letter.Reason) && !unopened(d):
 		return Quarantined, nil
+	case newer(d.Body):
+		return Newer, nil
 	}
 	c, err := job.Decode(d.Body)
 	if err != nil {
@@ -144,13 +160,15 @@ func advice(s Standing) string {
 	case Owed:
 		return "Its page was moved back, and nobody knows yet that its message was sent. Reconcile sends it; a redrive drops the letter after that."
 	case Stale:
-		return "It is a stale copy of a page that is not dead any more. The next redrive drops it."
+		return "It is a stale copy of a page that is not dead any more. The next redrive or discard drops it."
 	case UnknownSource:
 		return "Nobody wrote why it lies here and no queue of ours moved it. Find out who sent it, then discard it by its message id. A redrive leaves it."
 	case Damaged:
 		return "Its attributes do not read or are not those of its body. Find out who wrote it, then discard it by its message id. A redrive leaves it."
 	case Quarantined:
 		return "A worker refused the message for this reason, and it is no page's death. Mend its sender, then discard it by its message id. A redrive leaves it."
+	case Newer:
+		return "A later release wrote it. Deploy that release and look again, or discard it by its message id: its page goes by the ledger. A redrive leaves it."
 	case NoCommand:
 		return "Its body is no command of this schema. Find out who sent it, then discard it by its message id. A redrive leaves it."
 	case NoPage:

@@ -38,6 +38,8 @@ func (r *region) strange() map[string]redrive.Standing {
 	for _, reason := range job.Reasons() { // a live page's own command, refused as a message
 		switch reason {
 		case job.ReasonUnknownPolicy, job.ReasonOutsidePolicy, job.ReasonForbidden, job.ReasonAttempts, job.ReasonAge: // a page's death
+		case job.ReasonNewerSchema: // by a worker of the release before
+			write(redrive.Stale, job.Letter{Body: command.Encode(), Reason: reason, Region: regionName})
 		default:
 			write(redrive.Quarantined, job.Letter{Body: command.Encode(), Reason: reason, RunID: run.ID, PageID: alive.ID, Region: regionName})
 		}
@@ -51,7 +53,8 @@ func (r *region) strange() map[string]redrive.Standing {
 	write(redrive.NoPage, job.Letter{Body: forged.Encode(), Reason: job.ReasonAttempts, RunID: run.ID, PageID: forged.PageID, Region: regionName})
 	forged.RunID = job.RunID(strings.Repeat("0", 32))
 	write(redrive.NoPage, job.Letter{Body: forged.Encode(), Reason: job.ReasonAttempts, RunID: forged.RunID, PageID: forged.PageID, Region: regionName})
-	write(redrive.NoCommand, job.Letter{Body: []byte(`{"schema":2}`), Reason: job.ReasonAttempts, Region: regionName})
+	write(redrive.NoCommand, job.Letter{Body: []byte(`{"schema":1}`), Reason: job.ReasonAttempts, Region: regionName})
+	write(redrive.Newer, job.Letter{Body: []byte(`{"schema":2}`), Reason: job.ReasonNewerSchema, Region: regionName})
 	r.Queue.Stray(command.Encode()) // RD-05: the command of a live page, from nowhere
 	note(redrive.UnknownSource)
 	r.Queue.Stray([]byte("exports/acme/canary"))
@@ -143,7 +146,7 @@ func TestSweepLeavesWhatIsNoCopy(t *testing.T) {
 	r.wait()
 	plan := r.planned(redrive.PlanRequest{})
 	did := r.applied(plan.Token)
-	if did.Moved != 1 || did.Swept != 2 || !did.Done {
+	if did.Moved != 1 || did.Swept != 3 || !did.Done {
 		t.Errorf("%+v", did)
 	}
 	got, err := r.Queue.Letters(t.Context(), 100)
@@ -157,6 +160,61 @@ func TestSweepLeavesWhatIsNoCopy(t *testing.T) {
 	for id, s := range want {
 		if s != redrive.Stale {
 			t.Errorf("%s, which is %s, was dropped or is hidden", id, s)
+		}
+	}
+}
+
+// A page that died under the next release leaves a letter which this one can not
+// read, and can not be asked to trust. Without the letter the page moves all the same,
+// because its command is rebuilt from the ledger.
+func TestLetterOfALaterReleaseKeepsItsPage(t *testing.T) {
+	r := newRegion(t)
+	run, dead := r.dead("exports", 1)
+	letters, err := r.Queue.Letters(t.Context(), 1)
+	must(t, err)
+	must(t, r.Queue.Remove(t.Context(), letters[0]))
+	later := letters[0].Letter
+	later.Body = append([]byte(`{"schema":2,`), strings.TrimPrefix(string(later.Body), `{"schema":1,`)...)
+	must(t, r.Queue.DeadLetter(t.Context(), later))
+	r.wait()
+	plan := r.planned(redrive.PlanRequest{})
+	if plan.Moves != 0 || len(plan.Verdicts[0].Copies) != 1 {
+		t.Fatalf("%+v", plan)
+	}
+	for _, g := range plan.Verdicts[0].Gates {
+		if g.Open != (g.Gate != redrive.GateKey) || !g.Open && !strings.Contains(g.Text, "by a later release. Deploy that release and plan again") {
+			t.Errorf("%+v", g)
+		}
+	}
+	l := r.inspected(redrive.InspectRequest{}).Letters
+	if len(l) != 1 || l[0].Standing != redrive.Newer || l[0].Page != nil {
+		t.Fatalf("%+v", l)
+	}
+	if a := r.discarded(discard(nil, l[0].MessageID)); a.Letters[0].Result != redrive.Discarded || r.page(dead[0]).State != job.Dead {
+		t.Errorf("%+v", a)
+	}
+	if did := r.applied(r.planned(redrive.PlanRequest{}).Token); did.Moved != 1 || r.bodies(run.Mode)[0] != dead[0].ID {
+		t.Errorf("%+v", did)
+	}
+}
+
+// When no page is dead no redrive comes by to drop the stale copies, and there may be
+// as many as a run has pages. Whoever discards one letter drops them.
+func TestDiscardOfALetterDropsStaleCopies(t *testing.T) {
+	r := newRegion(t)
+	want := r.strange()
+	var unknown string
+	for id, s := range want {
+		if s == redrive.UnknownSource {
+			unknown = id
+		}
+	}
+	if a := r.discarded(discard(nil, unknown)); a.Letters[0].Result != redrive.Discarded || a.Swept != 2 {
+		t.Errorf("%+v", a)
+	}
+	for _, d := range r.Queue.PeekLetters() {
+		if s := want[d.MessageID]; s == redrive.Stale || d.MessageID == unknown {
+			t.Errorf("left: %s", s)
 		}
 	}
 }

@@ -211,7 +211,7 @@ func advice(r job.Reason) string {
 	case job.ReasonAttempts, job.ReasonAge:
 		return "see why the store did not answer, then redrive"
 	case job.ReasonNewerSchema:
-		return "deploy the worker that knows this schema, then redrive"
+		return "reconcile sends its page again; discard it, or deploy the release that knows this schema and look again"
 	case job.ReasonUnknownPolicy:
 		return "publish the policy version that the run pins, or discard"
 	case job.ReasonMalformed, job.ReasonUnsupportedSchema:

@@ -167,8 +167,7 @@ func TestDisposition_EveryReasonHasItsWay(t *testing.T) {
 		return func(w *world) {
 			c := job.NewCommand(w.run, w.row())
 			mutate(&c)
-			w.receive(10)
-			w.post(job.Message{ID: "m", Body: c.Encode()})
+			w.alone(c.Encode())
 		}
 	}
 	ways := map[job.Reason]func(*world){

@@ -41,15 +41,17 @@ func (w *Worker) open(ctx context.Context, deadline time.Time, d job.Delivery, p
 // rival is not a worker but the sender, which notes that the message was accepted.
 const claimTries = 3
 
-// undecodable quarantines a body that can never be a command. A newer schema is
-// left to a newer worker for as many receives as a page has attempts.
+// undecodable quarantines a body that can never be a command. One of a newer schema is
+// left to a newer worker: it comes back whenever the queue's visibility timeout is
+// over, until the queue itself would give it up. That is 54 minutes, and a release takes
+// minutes to reach every function. No attempt is counted, since no page is known.
 func (w *Worker) undecodable(ctx context.Context, d job.Delivery, err error) next {
 	var why *job.DecodeError
 	if !errors.As(err, &why) {
 		return later(0)
 	}
-	if why.Reason == job.ReasonNewerSchema && d.Receives < w.Settings.MaxAttempts {
-		return later(w.backoff(d.Receives, nil))
+	if why.Reason == job.ReasonNewerSchema && d.Receives < w.Settings.MaxReceives {
+		return later(0)
 	}
 	return w.quarantine(ctx, d, job.Letter{Region: w.Region}, why.Reason)
 }
