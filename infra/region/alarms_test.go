@@ -63,14 +63,13 @@ func alarmID(name string) string {
 	return name
 }
 
-// tells returns the word for where the alarm's action goes.
+// tells returns the logical id of the topic that the alarm's action goes to.
 func (a declaredAlarm) tells() string {
-	for _, action := range a.AlarmActions {
-		if ref, ok := action.(map[string]any)["Ref"].(string); ok {
-			return ref
-		}
+	if len(a.AlarmActions) == 0 {
+		return ""
 	}
-	return ""
+	id, _ := at(a.AlarmActions[0], "Ref").(string)
+	return id
 }
 
 // config is what the shared template was declared from.
@@ -394,4 +393,81 @@ func (a declaredAlarm) raises(samples []float64) bool {
 		}
 	}
 	return true
+}
+
+// alarmTable writes the alarms of a template for a reviewer, by id.
+func alarmTable(t template) string {
+	var b strings.Builder
+	for _, id := range slices.Sorted(maps.Keys(alarmsOf(t))) {
+		a := alarmsOf(t)[id]
+		signal := a.Namespace + " " + a.MetricName
+		for _, d := range a.Dimensions {
+			signal += " " + d.Name + "=" + filledIn(d.Value)
+		}
+		for _, m := range a.Metrics {
+			signal, a.Statistic, a.Period = m.Expression, "query", m.Period
+		}
+		fmt.Fprintf(&b, "%s\n  %s\n  %s of %d s >= %v, %d of %d, missing is %s, tells %s\n", id, signal, a.Statistic, a.Period, a.Threshold,
+			a.DatapointsToAlarm, a.EvaluationPeriods, a.TreatMissingData, a.tells())
+		fmt.Fprintf(&b, "  %s\n\n", strings.ReplaceAll(a.AlarmDescription, "\n", "\n  "))
+	}
+	return b.String()
+}
+
+// A reviewer sees every alarm, with its text, before it changes.
+func TestAlarmTable(t *testing.T) {
+	path, got := "testdata/alarms.golden", alarmTable(one())
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("the alarms are\n%s\nwant\n%s", got, want)
+	}
+}
+
+// What a change of the template takes away is missed by the check that is there for it.
+func TestAlarmChecksSeeChanges(t *testing.T) {
+	config := config(t)
+	texts := func(t template) []string { return checkAlarmTexts(t, config) }
+	set := func(key string, value any) func(map[string]any) { return func(p map[string]any) { p[key] = value } }
+	for name, c := range map[string]struct {
+		id     string
+		change func(properties map[string]any)
+		check  func(template) []string
+	}{
+		"no action":               {"dead-letters", func(p map[string]any) { delete(p, "AlarmActions") }, checkAlarmsAct},
+		"no word of the end":      {"guard-tripped", func(p map[string]any) { delete(p, "OKActions") }, checkAlarmsAct},
+		"a topic of another":      {"scan-time", set("AlarmActions", []any{"arn:aws:sns:eu-west-1:1:other"}), checkAlarmsAct},
+		"missing without meaning": {"dead-letters", func(p map[string]any) { delete(p, "TreatMissingData") }, checkAlarmsSayWhatMissingMeans},
+		"silence is no news":      {"business-date-lag", set("TreatMissingData", "notBreaching"), checkAlarmsSayWhatMissingMeans},
+		"one of two":              {"oldest-message", set("DatapointsToAlarm", 1), checkAlarmsSayWhatMissingMeans},
+		"the sum of a gauge":      {"dead-letters", set("Statistic", "Sum"), checkAlarmMetrics},
+		"messages sent":           {"dead-letters", set("MetricName", "NumberOfMessagesSent"), checkAlarmMetrics},
+		"messages in flight":      {"oldest-message", set("MetricName", "ApproximateNumberOfMessagesNotVisible"), checkAlarmMetrics},
+		"the other way":           {"worker-errors", set("ComparisonOperator", "LessThanThreshold"), checkAlarmMetrics},
+		"no text":                 {"worker-errors", set("AlarmDescription", "queue unhealthy"), texts},
+		"another region's text":   {"worker-errors", set("AlarmDescription", "us-east-1"), texts},
+		"an alarm less":           {"worker-errors", nil, checkDashboard},
+	} {
+		changed := parse(one().text)
+		for logical, r := range changed.of("AWS::CloudWatch::Alarm") {
+			if alarmID(fmt.Sprint(r.Properties["AlarmName"])) != c.id {
+				continue
+			}
+			if c.change == nil {
+				delete(changed.Resources, logical)
+			} else {
+				c.change(r.Properties)
+			}
+		}
+		if len(c.check(changed)) == 0 {
+			t.Errorf("%s: nothing is said", name)
+		}
+	}
 }

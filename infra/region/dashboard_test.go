@@ -158,7 +158,11 @@ func metricsIn(t template) []string {
 	}
 	for _, a := range alarmsOf(t) {
 		if a.Namespace == contract.Namespace {
-			add(a.MetricName, filledIn(a.Dimensions[0].Value))
+			for _, d := range a.Dimensions {
+				if d.Name == contract.DimensionService {
+					add(a.MetricName, filledIn(d.Value))
+				}
+			}
 		}
 		for _, m := range a.Metrics {
 			add(regexp.MustCompile(`SUM\((\w+)\)`).FindStringSubmatch(m.Expression)[1], "")
@@ -184,24 +188,36 @@ func metricsIn(t template) []string {
 }
 
 // Every metric that an alarm or the dashboard asks for is measured: its constant is in
-// contract, and a step names it in code that is deployed. One that nobody publishes
-// would be an alarm that is never raised.
+// contract, and the step that the alarm names measures it, or emits an event that is
+// counted as it, in code that is deployed. Without that the alarm is never raised.
 func TestEveryMetricIsMeasured(t *testing.T) {
-	constants, measured := constantsOf(t), measuredIn(t)
+	constants, counted := constantsOf(t), countedEvents(t)
+	measured, emitted := namedIn(t, "contract"), namedIn(t, "audit")
 	metrics := metricsIn(one())
 	if len(metrics) < 15 {
 		t.Errorf("only %v are asked for", metrics)
 	}
 	for _, m := range metrics {
-		name, _, _ := strings.Cut(m, "@")
+		name, service, _ := strings.Cut(m, "@")
 		constant, ok := constants[name]
 		if !ok {
 			t.Errorf("%s: no constant of contract has this name", m)
-		} else if len(measured[constant]) == 0 {
-			t.Errorf("%s: nothing measures contract.%s", m, constant)
+			continue
+		}
+		steps := slices.Clone(measured[constant])
+		for _, event := range counted[constant] {
+			steps = append(steps, emitted[event]...)
+		}
+		if steps = slices.DeleteFunc(steps, func(p string) bool { return !slices.Contains(services, p) }); len(steps) == 0 {
+			t.Errorf("%s: no step measures contract.%s", m, constant)
+		} else if service != "" && (len(slices.Compact(steps)) != 1 || steps[0] != service) {
+			t.Errorf("%s: %s measure it, and %s alone is asked for", m, steps, service)
 		}
 	}
 }
+
+// services are the steps: the values of the dimension, and their packages.
+var services = strings.Fields("enqueue worker reconcile redrive hold")
 
 // constantsOf lists the metrics of contract: what they are named, by what they say.
 func constantsOf(t *testing.T) map[string]string {
@@ -228,20 +244,58 @@ func constantsOf(t *testing.T) map[string]string {
 	return all
 }
 
-// measuredIn lists which packages name which constant of contract, outside of tests.
-func measuredIn(t *testing.T) map[string][]string {
+// countedEvents lists the events that are counted as a metric, by the metric's constant:
+// the table of audit's counts.
+func countedEvents(t *testing.T) map[string][]string {
 	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "../../internal/audit/counted.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string][]string{}
+	ast.Inspect(file, func(n ast.Node) bool {
+		entry, ok := n.(*ast.KeyValueExpr)
+		event, named := entryKey(entry)
+		if !ok || !named || !event.IsExported() {
+			return true
+		}
+		ast.Inspect(entry.Value, func(n ast.Node) bool {
+			if metric, ok := n.(*ast.SelectorExpr); ok && fmt.Sprint(metric.X) == "contract" {
+				all[metric.Sel.Name] = append(all[metric.Sel.Name], event.Name)
+			}
+			return true
+		})
+		return false
+	})
+	return all
+}
+
+func entryKey(entry *ast.KeyValueExpr) (*ast.Ident, bool) {
+	if entry == nil {
+		return nil, false
+	}
+	key, ok := entry.Key.(*ast.Ident)
+	return key, ok
+}
+
+// namedIn lists which packages of internal name which identifier of a package, outside
+// of tests.
+func namedIn(t *testing.T, of string) map[string][]string {
+	t.Helper()
+	name := regexp.MustCompile(`\b` + of + `\.([A-Z]\w+)`)
 	all := map[string][]string{}
 	err := filepath.WalkDir("../../internal", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.Contains(path, "/contract/") {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return err
 		}
 		source, err := os.ReadFile(path)
 		if err != nil {
 			return err
 		}
-		for _, found := range regexp.MustCompile(`\bcontract\.([A-Z]\w+)`).FindAllSubmatch(source, -1) {
-			all[string(found[1])] = append(all[string(found[1])], filepath.Base(filepath.Dir(path)))
+		for _, found := range name.FindAllSubmatch(source, -1) {
+			if by := filepath.Base(filepath.Dir(path)); !slices.Contains(all[string(found[1])], by) {
+				all[string(found[1])] = append(all[string(found[1])], by)
+			}
 		}
 		return nil
 	})
