@@ -1,6 +1,7 @@
 package region
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -16,7 +17,6 @@ import (
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/expunge-aws/expunge/internal/contract"
-	"github.com/expunge-aws/expunge/internal/job"
 	"github.com/expunge-aws/expunge/internal/policy"
 )
 
@@ -115,7 +115,7 @@ func (p *parts) ofRegion() []alarm {
 func (p *parts) ofPolicy(of policy.Policy) []alarm {
 	pass := p.Settings.ReconcileEvery
 	late, dead := p.Page, p.Ticket
-	if of.Mode == job.ReportOnly {
+	if of.Mode == reportOnly {
 		late = p.Ticket
 	}
 	if of.Urgent {
@@ -201,18 +201,11 @@ func (p *parts) policyNames() string {
 // objective is the strictest of the policies that delete, or of all where none does:
 // a policy that only reports has no deadline that anybody was promised.
 func (p *parts) objective() time.Duration {
-	all := slices.Clone(p.Policies)
-	all = slices.DeleteFunc(all, func(of policy.Policy) bool { return of.Mode != job.Enforce })
+	all := slices.DeleteFunc(slices.Clone(p.Policies), func(of policy.Policy) bool { return of.Mode != enforce })
 	if len(all) == 0 {
 		all = p.Policies
 	}
-	strictest := p.Settings.Objective
-	for i, of := range all {
-		if i == 0 || of.Objective < strictest {
-			strictest = of.Objective
-		}
-	}
-	return strictest
+	return slices.MinFunc(all, func(a, b policy.Policy) int { return cmp.Compare(a.Objective, b.Objective) }).Objective
 }
 
 // letterAge is at which age of a dead letter somebody is told, in seconds. A dead letter
@@ -244,7 +237,7 @@ func ours(m contract.Metric, o *awscloudwatch.MetricOptions) awscloudwatch.Metri
 // baseline (AL-04). A query of several series needs its order.
 func (p *parts) lettersByReason() awscloudwatch.IMetric {
 	return awscloudwatch.NewMathExpression(&awscloudwatch.MathExpressionProps{
-		Expression: jsii.String(fmt.Sprintf(`SELECT SUM(%s) FROM SCHEMA("%s", "%s", "%s") GROUP BY "%s" ORDER BY SUM() DESC`,
+		Expression: jsii.String(fmt.Sprintf(`SELECT SUM(%s) FROM SCHEMA(%q, %q, %q) GROUP BY %q ORDER BY SUM() DESC`,
 			contract.DeadLetters, contract.Namespace, contract.DimensionService, contract.DimensionReason, contract.DimensionReason)),
 		UsingMetrics: &map[string]awscloudwatch.IMetric{},
 		Period:       period(quarter),

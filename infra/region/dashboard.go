@@ -91,7 +91,7 @@ func (p *parts) deletion() []graph {
 
 // both is a metric of the two queues of pages.
 func (p *parts) both(of func(q awssqs.Queue, label string) awscloudwatch.IMetric) []awscloudwatch.IMetric {
-	return []awscloudwatch.IMetric{of(p.Pages, "enforce"), of(p.Report, "report-only")}
+	return []awscloudwatch.IMetric{of(p.Pages, enforce), of(p.Report, reportOnly)}
 }
 
 // unacknowledged is how many messages a worker took and did not finish: it failed, gave
@@ -126,7 +126,7 @@ func (p *parts) counted(m contract.Metric, service, label string) awscloudwatch.
 // is no longer deployed may still have pages.
 func byPolicy(m contract.Metric) awscloudwatch.IMetric {
 	return awscloudwatch.NewSearchExpression(&awscloudwatch.SearchExpressionProps{
-		Expression: jsii.String(fmt.Sprintf(`SEARCH('{%s,%s,%s} MetricName="%s"', 'Maximum', %.0f)`,
+		Expression: jsii.String(fmt.Sprintf(`SEARCH('{%s,%s,%s} MetricName=%q', 'Maximum', %.0f)`,
 			contract.Namespace, contract.DimensionService, contract.DimensionPolicy, m, fiveMinutes.Seconds())),
 		Label: jsii.String("${PROP('Dim." + contract.DimensionPolicy + "')}"), Period: period(fiveMinutes),
 	})
