@@ -17,6 +17,8 @@ import (
 // context; Validate says what is wrong with it.
 type Config struct {
 	Region, Stage string
+	// Regions are all of the deployment, in order: the dashboard shows them side by side.
+	Regions []string
 	// Policies are the region's own, by name in order, and PolicyFolder is where their
 	// files are.
 	Policies     []policy.Policy

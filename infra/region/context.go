@@ -35,7 +35,8 @@ func Configs(lookup func(key string) any) ([]Config, error) {
 		return nil, errors.Join(r.problems...)
 	}
 	var configs []Config
-	for _, name := range slices.Compact(slices.Sorted(slices.Values(regions))) {
+	shared.Regions = slices.Compact(slices.Sorted(slices.Values(regions)))
+	for _, name := range shared.Regions {
 		if !regionName.MatchString(name) {
 			r.refuse("regions: %q is not the name of a region, such as eu-west-1", name)
 			continue

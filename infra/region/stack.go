@@ -93,8 +93,7 @@ func New(scope constructs.Construct, c Config) (awscdk.Stack, error) {
 	p.refuseSenders()
 	p.attach()
 	p.Schedules = p.newSchedules()
-	p.newAlarms()
-	p.newDashboard()
+	p.newDashboard(p.newAlarms())
 	p.output()
 	return p.Stack, nil
 }
