@@ -111,15 +111,15 @@ synth: ## write each region's CloudFormation template to cdk.out and check it; C
 
 .PHONY: diff deploy destroy infra-test check
 diff: region ## show what deploying REGION= would change, permissions first
-	@$(CDK) diff -c regions="$$REGION" $(SETTINGS) "Expunge-$$REGION"
+	@$(CDK) diff $(SETTINGS) "Expunge-$$REGION"
 
 deploy: region ## deploy REGION=, after showing what changes in permissions
-	@$(CDK) deploy -c regions="$$REGION" $(SETTINGS) "Expunge-$$REGION"
+	@$(CDK) deploy $(SETTINGS) "Expunge-$$REGION"
 
 # Only an update takes the protection away, and destroy asks before it does anything.
 destroy: region ## take REGION='s stack away; its ledger, evidence and logs stay
-	@$(CDK) deploy -c regions="$$REGION" $(SETTINGS) -c termination_protection=false --require-approval never "Expunge-$$REGION" && \
-	$(CDK) destroy -c regions="$$REGION" $(SETTINGS) -c termination_protection=false "Expunge-$$REGION"
+	@$(CDK) deploy $(SETTINGS) -c termination_protection=false --require-approval never "Expunge-$$REGION" && \
+	$(CDK) destroy $(SETTINGS) -c termination_protection=false "Expunge-$$REGION"
 
 .PHONY: region
 region:
