@@ -52,10 +52,10 @@ const (
 	// textLimit is the most characters of an alarm's description:
 	// https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html
 	textLimit = 1024
-	// The periods in which signals are looked at. SQS publishes each minute.
-	minute, fiveMinutes, quarter = time.Minute, 5 * time.Minute, 15 * time.Minute
 	// namesLimit is the most characters that the names of policies take of it.
 	namesLimit = 300
+	// The periods in which signals are looked at. SQS publishes each minute.
+	minute, fiveMinutes, quarter = time.Minute, 5 * time.Minute, 15 * time.Minute
 )
 
 // quiet and silence are the two readings of a missing value: all is well, and nobody
@@ -72,9 +72,9 @@ func (p *parts) ofRegion() []alarm {
 	return []alarm{
 		{"oldest-message", p.Pages.MetricApproximateAgeOfOldestMessage(gauge(minute)), 2, alarmShare * p.objective().Seconds(), quiet, p.Page, "runs --late",
 			"A message waits so long that the strictest objective of the region is about to be missed.", ""},
-		{"business-date-lag", p.measured(contract.BusinessDateLag, "reconcile", gauge(pass)), 3, 1, silence, p.Page, "runs --late",
+		{"business-date-lag", p.measured(contract.BusinessDateLag, contract.ServiceReconcile, gauge(pass)), 3, 1, silence, p.Page, "runs --late",
 			"A scheduled date should have been closed and is not, or reconcile itself no longer reports.", ""},
-		{"oldest-incomplete-page", p.measured(contract.OldestIncompletePageAge, "reconcile", gauge(pass)), 1, s.Overdue().Seconds(), quiet, p.Ticket, "runs --late",
+		{"oldest-incomplete-page", p.measured(contract.OldestIncompletePageAge, contract.ServiceReconcile, gauge(pass)), 1, s.Overdue().Seconds(), quiet, p.Ticket, "runs --late",
 			"A page that a worker has begun has not ended by the time at which it is sent again.", ""},
 
 		{"dead-letters", p.Letters.MetricApproximateNumberOfMessagesVisible(gauge(fiveMinutes)), 1, 1, quiet, p.Ticket, "dlq",
@@ -93,19 +93,19 @@ func (p *parts) ofRegion() []alarm {
 		{"worker-throttles", p.Worker.MetricThrottles(total(fiveMinutes)), 3, 1, quiet, p.Ticket, "doctor",
 			"Lambda refuses to start workers: the account's concurrency is used up, and every refusal costs a receive of a message.", ""},
 
-		{"guard-tripped", p.measured(contract.GuardsTripped, "enqueue", total(fiveMinutes)), 1, 1, quiet, p.Ticket, "runs",
+		{"guard-tripped", p.measured(contract.GuardsTripped, contract.ServiceEnqueue, total(fiveMinutes)), 1, 1, quiet, p.Ticket, "runs",
 			"A run would delete more than its limits allow and waits for a person: nothing of it is deleted until then.", ""},
-		{"version-not-approved", p.measured(contract.VersionsNotApproved, "enqueue", total(fiveMinutes)), 1, 1, quiet, p.Ticket, "runs",
+		{"version-not-approved", p.measured(contract.VersionsNotApproved, contract.ServiceEnqueue, total(fiveMinutes)), 1, 1, quiet, p.Ticket, "runs",
 			"A run only reports, because nobody has approved that its policy version deletes more than the one before.", ""},
-		{"bucket-refused", p.measured(contract.BucketsRefused, "enqueue", total(fiveMinutes)), 1, 1, quiet, p.Page, "doctor",
+		{"bucket-refused", p.measured(contract.BucketsRefused, contract.ServiceEnqueue, total(fiveMinutes)), 1, 1, quiet, p.Page, "doctor",
 			"A policy's bucket can not be listed, so no run was opened and nothing expires.", ""},
-		{"evidence-write-failed", p.measured(contract.EvidenceFailures, "worker", total(fiveMinutes)), 1, 1, quiet, p.Page, "doctor",
+		{"evidence-write-failed", p.measured(contract.EvidenceFailures, contract.ServiceWorker, total(fiveMinutes)), 1, 1, quiet, p.Page, "doctor",
 			"A plan or a receipt could not be written: without the one nothing is deleted, without the other no page ends.", ""},
-		{"marker-undone", p.measured(contract.MarkersUndone, "worker", total(fiveMinutes)), 1, 1, quiet, p.Page, "runs",
+		{"marker-undone", p.measured(contract.MarkersUndone, contract.ServiceWorker, total(fiveMinutes)), 1, 1, quiet, p.Page, "runs",
 			"A delete marker covered another version than the one that was decided on, and was removed again.", ""},
-		{"totals-mismatch", p.measured(contract.TotalsMismatches, "reconcile", gauge(pass)), 1, 1, quiet, p.Page, "runs",
+		{"totals-mismatch", p.measured(contract.TotalsMismatches, contract.ServiceReconcile, gauge(pass)), 1, 1, quiet, p.Page, "runs",
 			"The pages of a run do not add up to what its scan recorded, so the run stays open and its evidence unsealed.", ""},
-		{"run-not-sealed", p.measured(contract.SealFailures, "reconcile", total(fiveMinutes)), 1, 1, quiet, p.Ticket, "doctor",
+		{"run-not-sealed", p.measured(contract.SealFailures, contract.ServiceReconcile, total(fiveMinutes)), 1, 1, quiet, p.Ticket, "doctor",
 			"The manifest of a run could not be kept, so the run stays open although all its pages have ended.", ""},
 	}
 }
@@ -221,7 +221,7 @@ func (p *parts) measured(m contract.Metric, service string, o *awscloudwatch.Met
 
 // measuredOf is a metric of our own that reconcile has for a policy.
 func (p *parts) measuredOf(of policy.Policy, m contract.Metric, o *awscloudwatch.MetricOptions) awscloudwatch.Metric {
-	o.DimensionsMap = &map[string]*string{contract.DimensionService: jsii.String("reconcile"), contract.DimensionPolicy: &of.Name}
+	o.DimensionsMap = &map[string]*string{contract.DimensionService: jsii.String(contract.ServiceReconcile), contract.DimensionPolicy: &of.Name}
 	return ours(m, o)
 }
 

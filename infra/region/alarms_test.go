@@ -370,6 +370,45 @@ func TestRunbooks(t *testing.T) {
 	}
 }
 
+// What runbooks point to is there: events of the log, other runbooks, and between them
+// every reason for which something may lie dead.
+func TestRunbooksPointToWhatExists(t *testing.T) {
+	events, err := os.ReadFile("../../internal/audit/audit.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("../runbooks/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := ""
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all += string(text)
+		for _, m := range regexp.MustCompile("event\\s+`(\\w+)`").FindAllStringSubmatch(string(text), -1) {
+			if !strings.Contains(string(events), `= "`+m[1]+`"`) {
+				t.Errorf("%s: there is no event %s", file, m[1])
+			}
+		}
+		for _, m := range regexp.MustCompile(`[a-z-]+\.md`).FindAllString(string(text), -1) {
+			if !slices.Contains(files, "../runbooks/"+m) {
+				t.Errorf("%s: there is no %s", file, m)
+			}
+		}
+	}
+	if !strings.Contains(all, "`run_totals_mismatch`") || !strings.Contains(all, "dead-pages.md") {
+		t.Error("the test no longer finds what it looks for")
+	}
+	for _, reason := range job.Reasons() {
+		if !strings.Contains(all, "`"+string(reason)+"`") {
+			t.Errorf("no runbook says what to do about %s", reason)
+		}
+	}
+}
+
 func make7h(value float64) []float64 { return slices.Repeat([]float64{value}, 7*60) }
 
 // raises reports whether the alarm is raised after one sample a minute; NaN is none.

@@ -42,7 +42,7 @@ type graph struct {
 // onCall is what whoever is on call looks at first (R105). It shows both queues of
 // pages: a policy begins in the second.
 func (p *parts) onCall() []graph {
-	completed, retried := p.counted(contract.PagesCompleted, "worker", ""), p.counted(contract.PagesRetried, "worker", "")
+	completed, retried := p.counted(contract.PagesCompleted, contract.ServiceWorker, ""), p.counted(contract.PagesRetried, contract.ServiceWorker, "")
 	return []graph{
 		{"Oldest message (seconds)", p.both(func(q awssqs.Queue, label string) awscloudwatch.IMetric {
 			return q.MetricApproximateAgeOfOldestMessage(labelled(gauge(minute), label))
@@ -65,23 +65,23 @@ func (p *parts) recovery() []graph {
 	return []graph{
 		{"Dead letters by region", p.lettersByRegion(), 0},
 		{"Oldest dead letter (seconds)", []awscloudwatch.IMetric{p.Letters.MetricApproximateAgeOfOldestMessage(labelled(gauge(fiveMinutes), "oldest"))}, p.letterAge()},
-		{"Pages redriven", []awscloudwatch.IMetric{p.counted(contract.PagesRedriven, "redrive", "redriven")}, 0},
+		{"Pages redriven", []awscloudwatch.IMetric{p.counted(contract.PagesRedriven, contract.ServiceRedrive, "redriven")}, 0},
 		// A page completes later than it is redriven: only the sums of both say something.
 		{"Redrive success (% of the pages so far)", []awscloudwatch.IMetric{ratio("success", "100 * RUNNING_SUM(FILL(%[1]s, 0)) / RUNNING_SUM(FILL(%[2]s, 0))",
-			p.counted(contract.RedrivesCompleted, "worker", ""), p.counted(contract.PagesRedriven, "redrive", ""))}, 0},
+			p.counted(contract.RedrivesCompleted, contract.ServiceWorker, ""), p.counted(contract.PagesRedriven, contract.ServiceRedrive, ""))}, 0},
 		{"First failure to success (seconds)", []awscloudwatch.IMetric{
-			p.measured(contract.RecoveryTime, "worker", labelled(&awscloudwatch.MetricOptions{Statistic: jsii.String("p50"), Period: period(fiveMinutes)}, "median")),
-			p.measured(contract.RecoveryTime, "worker", labelled(gauge(fiveMinutes), "longest")),
+			p.measured(contract.RecoveryTime, contract.ServiceWorker, labelled(&awscloudwatch.MetricOptions{Statistic: jsii.String("p50"), Period: period(fiveMinutes)}, "median")),
+			p.measured(contract.RecoveryTime, contract.ServiceWorker, labelled(gauge(fiveMinutes), "longest")),
 		}, 0},
 	}
 }
 
 // deletion is whether what should be gone is gone (R107).
 func (p *parts) deletion() []graph {
-	held, deleted := p.counted(contract.ItemsHeld, "worker", ""), p.counted(contract.ItemsDeleted, "worker", "")
+	held, deleted := p.counted(contract.ItemsHeld, contract.ServiceWorker, ""), p.counted(contract.ItemsDeleted, contract.ServiceWorker, "")
 	return []graph{
 		{"Business dates behind the latest completed", []awscloudwatch.IMetric{
-			p.measured(contract.BusinessDateLag, "reconcile", labelled(gauge(fiveMinutes), p.Config.Region)), byPolicy(contract.BusinessDateLag)}, 1},
+			p.measured(contract.BusinessDateLag, contract.ServiceReconcile, labelled(gauge(fiveMinutes), p.Config.Region)), byPolicy(contract.BusinessDateLag)}, 1},
 		{"Oldest claimed and incomplete page (seconds)", []awscloudwatch.IMetric{byPolicy(contract.OldestIncompletePageAge)}, p.Settings.Overdue().Seconds()},
 		{"Retry age: oldest open page (seconds)", []awscloudwatch.IMetric{byPolicy(contract.OldestOpenPageAge)}, 0},
 		{"Dead pages by policy", []awscloudwatch.IMetric{byPolicy(contract.DeadPages)}, 1},

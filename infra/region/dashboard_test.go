@@ -217,7 +217,7 @@ func TestEveryMetricIsMeasured(t *testing.T) {
 }
 
 // services are the steps: the values of the dimension, and their packages.
-var services = strings.Fields("enqueue worker reconcile redrive hold")
+var services = []string{contract.ServiceEnqueue, contract.ServiceWorker, contract.ServiceReconcile, contract.ServiceRedrive, contract.ServiceHold}
 
 // constantsOf lists the metrics of contract: what they are named, by what they say.
 func constantsOf(t *testing.T) map[string]string {
