@@ -99,7 +99,7 @@ func (p *parts) ofRegion() []alarm {
 			"A run only reports, because nobody has approved that its policy version deletes more than the one before.", ""},
 		{"bucket-refused", p.measured(contract.BucketsRefused, contract.ServiceEnqueue, total(fiveMinutes)), 1, 1, quiet, p.Page, "doctor",
 			"A policy's bucket can not be listed, so no run was opened and nothing expires.", ""},
-		{"evidence-write-failed", p.measured(contract.EvidenceFailures, contract.ServiceWorker, total(fiveMinutes)), 1, 1, quiet, p.Page, "doctor",
+		{"evidence-write-failed", p.measured(contract.EvidenceFailures, contract.ServiceWorker, total(fiveMinutes)), 2, 1, quiet, p.Page, "doctor",
 			"A plan or a receipt could not be written: without the one nothing is deleted, without the other no page ends.", ""},
 		{"marker-undone", p.measured(contract.MarkersUndone, contract.ServiceWorker, total(fiveMinutes)), 1, 1, quiet, p.Page, "runs",
 			"A delete marker covered another version than the one that was decided on, and was removed again.", ""},
@@ -216,18 +216,18 @@ func (p *parts) letterAge() float64 { return p.Settings.DeadLetterRetention.Seco
 // measured is a metric of our own that a step has for the region.
 func (p *parts) measured(m contract.Metric, service string, o *awscloudwatch.MetricOptions) awscloudwatch.Metric {
 	o.DimensionsMap = &map[string]*string{contract.DimensionService: &service}
-	return ours(m, o)
+	return p.ours(m, o)
 }
 
 // measuredOf is a metric of our own that reconcile has for a policy.
 func (p *parts) measuredOf(of policy.Policy, m contract.Metric, o *awscloudwatch.MetricOptions) awscloudwatch.Metric {
 	o.DimensionsMap = &map[string]*string{contract.DimensionService: jsii.String(contract.ServiceReconcile), contract.DimensionPolicy: &of.Name}
-	return ours(m, o)
+	return p.ours(m, o)
 }
 
-func ours(m contract.Metric, o *awscloudwatch.MetricOptions) awscloudwatch.Metric {
+func (p *parts) ours(m contract.Metric, o *awscloudwatch.MetricOptions) awscloudwatch.Metric {
 	return awscloudwatch.NewMetric(&awscloudwatch.MetricProps{
-		Namespace: jsii.String(contract.Namespace), MetricName: jsii.String(string(m)),
+		Namespace: jsii.String(contract.Namespace(p.Config.Stage)), MetricName: jsii.String(string(m)),
 		DimensionsMap: o.DimensionsMap, Statistic: o.Statistic, Period: o.Period, Label: o.Label,
 	})
 }
@@ -238,7 +238,7 @@ func ours(m contract.Metric, o *awscloudwatch.MetricOptions) awscloudwatch.Metri
 func (p *parts) lettersByReason() awscloudwatch.IMetric {
 	return awscloudwatch.NewMathExpression(&awscloudwatch.MathExpressionProps{
 		Expression: jsii.String(fmt.Sprintf(`SELECT SUM(%s) FROM SCHEMA(%q, %q, %q) GROUP BY %q ORDER BY SUM() DESC`,
-			contract.DeadLetters, contract.Namespace, contract.DimensionService, contract.DimensionReason, contract.DimensionReason)),
+			contract.DeadLetters, contract.Namespace(p.Config.Stage), contract.DimensionService, contract.DimensionReason, contract.DimensionReason)),
 		UsingMetrics: &map[string]awscloudwatch.IMetric{},
 		Period:       period(quarter),
 	})

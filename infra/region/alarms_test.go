@@ -311,7 +311,7 @@ func TestAL04ReasonOverItsBaseline(t *testing.T) {
 	if len(a.Metrics) != 1 || a.Threshold != float64(config(t).DeadLetterBaseline+1) {
 		t.Fatalf("%+v", a)
 	}
-	want := `SELECT SUM(DeadLetters) FROM SCHEMA("Expunge", "service", "reason") GROUP BY "reason" ORDER BY SUM() DESC`
+	want := `SELECT SUM(DeadLetters) FROM SCHEMA("Expunge/prod", "service", "reason") GROUP BY "reason" ORDER BY SUM() DESC`
 	if q := a.Metrics[0]; q.Expression != want || q.Period != 900 {
 		t.Errorf("%+v", q)
 	}

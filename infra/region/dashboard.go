@@ -81,10 +81,10 @@ func (p *parts) deletion() []graph {
 	held, deleted := p.counted(contract.ItemsHeld, contract.ServiceWorker, ""), p.counted(contract.ItemsDeleted, contract.ServiceWorker, "")
 	return []graph{
 		{"Business dates behind the latest completed", []awscloudwatch.IMetric{
-			p.measured(contract.BusinessDateLag, contract.ServiceReconcile, labelled(gauge(fiveMinutes), p.Config.Region)), byPolicy(contract.BusinessDateLag)}, 1},
-		{"Oldest claimed and incomplete page (seconds)", []awscloudwatch.IMetric{byPolicy(contract.OldestIncompletePageAge)}, p.Settings.Overdue().Seconds()},
-		{"Retry age: oldest open page (seconds)", []awscloudwatch.IMetric{byPolicy(contract.OldestOpenPageAge)}, 0},
-		{"Dead pages by policy", []awscloudwatch.IMetric{byPolicy(contract.DeadPages)}, 1},
+			p.measured(contract.BusinessDateLag, contract.ServiceReconcile, labelled(gauge(fiveMinutes), p.Config.Region)), p.byPolicy(contract.BusinessDateLag)}, 1},
+		{"Oldest claimed and incomplete page (seconds)", []awscloudwatch.IMetric{p.byPolicy(contract.OldestIncompletePageAge)}, p.Settings.Overdue().Seconds()},
+		{"Retry age: oldest open page (seconds)", []awscloudwatch.IMetric{p.byPolicy(contract.OldestOpenPageAge)}, 0},
+		{"Dead pages by policy", []awscloudwatch.IMetric{p.byPolicy(contract.DeadPages)}, 1},
 		{"Held to deleted (% of both)", []awscloudwatch.IMetric{share("held", held, deleted)}, 0},
 	}
 }
@@ -124,10 +124,10 @@ func (p *parts) counted(m contract.Metric, service, label string) awscloudwatch.
 
 // byPolicy is a gauge of every policy that has one. A search and no list: a policy that
 // is no longer deployed may still have pages.
-func byPolicy(m contract.Metric) awscloudwatch.IMetric {
+func (p *parts) byPolicy(m contract.Metric) awscloudwatch.IMetric {
 	return awscloudwatch.NewSearchExpression(&awscloudwatch.SearchExpressionProps{
 		Expression: jsii.String(fmt.Sprintf(`SEARCH('{%s,%s,%s} MetricName=%q', 'Maximum', %.0f)`,
-			contract.Namespace, contract.DimensionService, contract.DimensionPolicy, m, fiveMinutes.Seconds())),
+			contract.Namespace(p.Config.Stage), contract.DimensionService, contract.DimensionPolicy, m, fiveMinutes.Seconds())),
 		Label: jsii.String("${PROP('Dim." + contract.DimensionPolicy + "')}"), Period: period(fiveMinutes),
 	})
 }

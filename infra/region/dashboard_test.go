@@ -157,7 +157,7 @@ func metricsIn(t template) []string {
 		all = append(all, name)
 	}
 	for _, a := range alarmsOf(t) {
-		if a.Namespace == contract.Namespace {
+		if a.Namespace == contract.Namespace("prod") {
 			for _, d := range a.Dimensions {
 				if d.Name == contract.DimensionService {
 					add(a.MetricName, filledIn(d.Value))
@@ -175,7 +175,7 @@ func metricsIn(t template) []string {
 			if !ok {
 				continue
 			}
-			if line[0] == contract.Namespace {
+			if line[0] == contract.Namespace("prod") {
 				add(filledIn(line[1]), filledIn(line[3]))
 			}
 			for _, found := range regexp.MustCompile(`MetricName=\\?"(\w+)`).FindAllStringSubmatch(fmt.Sprint(line), -1) {

@@ -25,7 +25,7 @@ const (
 func (p *parts) newFunctions() (f functions, err error) {
 	env := contract.Environment{
 		Table: *p.Ledger.TableName(), PagesQueue: *p.Pages.QueueUrl(), ReportQueue: *p.Report.QueueUrl(), LettersQueue: *p.Letters.QueueUrl(),
-		EvidenceBucket: *p.Evidence.BucketName(), CodeVersion: p.CodeVersion, Concurrency: strconv.Itoa(p.Settings.Concurrency), Scale: p.scale(),
+		EvidenceBucket: *p.Evidence.BucketName(), CodeVersion: p.CodeVersion, Stage: p.Config.Stage, Concurrency: strconv.Itoa(p.Settings.Concurrency), Scale: p.scale(),
 	}
 	declare := func(into *awslambda.Function, id, from string, timeout time.Duration, size float64, env contract.Environment) {
 		if err == nil {

@@ -142,12 +142,13 @@ type Sink interface {
 
 // Lines writes each event as one JSON line. It is safe for concurrent use.
 type Lines struct {
-	mu sync.Mutex
-	w  io.Writer
+	mu    sync.Mutex
+	w     io.Writer
+	stage string
 }
 
-// NewLines returns a sink that writes to w.
-func NewLines(w io.Writer) *Lines { return &Lines{w: w} }
+// NewLines returns a sink that writes to w. Measurements are those of the stage.
+func NewLines(w io.Writer, stage string) *Lines { return &Lines{w: w, stage: stage} }
 
 // Emit writes the event in one call. Whatever its values, the line is printed
 // ASCII, so a value can not forge a line or hide one.

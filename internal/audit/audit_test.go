@@ -30,7 +30,7 @@ var now = time.Date(2026, 3, 8, 2, 30, 0, 250_000_000, time.UTC)
 
 func emit(events ...audit.Event) string {
 	var b bytes.Buffer
-	lines := audit.NewLines(&b)
+	lines := audit.NewLines(&b, "prod")
 	for _, e := range events {
 		lines.Emit(e)
 	}
@@ -178,7 +178,7 @@ func (w *whole) Write(b []byte) (int, error) {
 // Lines takes no care of its writer: the race detector would see two at once.
 func TestConcurrentWritersDoNotInterleave(t *testing.T) {
 	w := &whole{t: t}
-	lines, kept := audit.NewLines(w), &audit.Log{}
+	lines, kept := audit.NewLines(w, "prod"), &audit.Log{}
 	sink := audit.Both(lines, kept)
 	const writers, events = 16, 50
 	var wg sync.WaitGroup

@@ -51,7 +51,7 @@ func (l *Lines) Measure(m Measurement) {
 	}
 	line["_aws"] = map[string]any{
 		"Timestamp":         m.Time.UnixMilli(),
-		"CloudWatchMetrics": []directive{{contract.Namespace, [][]string{dimensions}, []named{{string(m.Metric), m.Metric.Unit()}}}},
+		"CloudWatchMetrics": []directive{{contract.Namespace(l.stage), [][]string{dimensions}, []named{{string(m.Metric), m.Metric.Unit()}}}},
 	}
 	b, err := json.Marshal(line, json.Deterministic(true))
 	if err != nil {

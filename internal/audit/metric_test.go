@@ -23,7 +23,7 @@ import (
 // The embedded metric format: CloudWatch drops what is not exactly of it.
 func TestGoldenMetrics(t *testing.T) {
 	var b bytes.Buffer
-	lines := audit.NewLines(&b)
+	lines := audit.NewLines(&b, "prod")
 	for _, m := range []audit.Measurement{
 		{Metric: contract.OldestOpenPageAge, Service: contract.ServiceReconcile, Policy: "exports", Value: 12.5},
 		{Metric: contract.BusinessDateLag, Service: contract.ServiceReconcile},
@@ -111,7 +111,7 @@ func TestNothingIsNotPublished(t *testing.T) {
 // name none of them. A line of a metric has no level, or Lambda would judge it by that.
 func TestOB01MetricsStayFewAndNameNobody(t *testing.T) {
 	var b bytes.Buffer
-	sink := audit.Counted(quiet{}, audit.NewLines(&b), contract.ServiceWorker)
+	sink := audit.Counted(quiet{}, audit.NewLines(&b, "prod"), contract.ServiceWorker)
 	for i := range 200 {
 		for _, name := range names(t) {
 			e := everything(audit.Name(name))

@@ -22,6 +22,7 @@ type Environment struct {
 	RedriveName    string // function that goes on with redrives
 	CodeVersion    string // version of the code, for evidence and events
 	Concurrency    string // the region's maximum number of concurrent workers; "" is the default
+	Stage          string // name of the deployment, which is in the namespace of its metrics
 	Scale          string // divisor of every duration; "" or 1 in a deployed region
 }
 
@@ -44,6 +45,7 @@ func variables() []variable {
 		{"EXPUNGE_REDRIVE_FUNCTION", func(e *Environment) *string { return &e.RedriveName }},
 		{"EXPUNGE_CODE_VERSION", func(e *Environment) *string { return &e.CodeVersion }},
 		{"EXPUNGE_CONCURRENCY", func(e *Environment) *string { return &e.Concurrency }},
+		{"EXPUNGE_STAGE", func(e *Environment) *string { return &e.Stage }},
 		{"EXPUNGE_SCALE", func(e *Environment) *string { return &e.Scale }},
 	}
 }

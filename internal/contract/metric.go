@@ -1,7 +1,13 @@
 package contract
 
-// Namespace is the CloudWatch namespace of every metric.
-const Namespace = "Expunge"
+// Namespace is the CloudWatch namespace of a stage's metrics. Two stages in one account
+// must not share one: the reconcile of the first would hide the silence of the second's.
+func Namespace(stage string) string {
+	if stage == "" {
+		return "Expunge"
+	}
+	return "Expunge/" + stage
+}
 
 // The dimensions of a metric. Every metric has DimensionService, the step that
 // measured; one about a policy has DimensionPolicy too, and DeadLetters has

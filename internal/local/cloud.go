@@ -154,7 +154,7 @@ func (c *Cloud) Close() {
 func (c *Cloud) create(ctx context.Context, o CloudOptions) (contract.Environment, error) {
 	env := contract.Environment{
 		Table: tableName, EvidenceBucket: evidenceName, EnqueueName: "enqueue", RedriveName: "redrive",
-		CodeVersion: codeVersion, Scale: fmt.Sprint(cloudScale),
+		CodeVersion: codeVersion, Stage: localStage, Scale: fmt.Sprint(cloudScale),
 	}
 	schema := ledger.Schema(tableName)
 	schema.DeletionProtectionEnabled = aws.Bool(true)

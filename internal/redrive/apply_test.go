@@ -574,7 +574,7 @@ func TestLogNamesNobody(t *testing.T) {
 	_, err := ask[redrive.Applied](r, r.Redriver, q)
 	must(t, err)
 	var lines bytes.Buffer
-	sink := audit.NewLines(&lines)
+	sink := audit.NewLines(&lines, "prod")
 	for _, e := range r.Log.Events() {
 		sink.Emit(e)
 	}

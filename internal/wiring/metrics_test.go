@@ -37,7 +37,7 @@ func (r *region) metrics() map[string]float64 {
 		}
 		must(r.t, json.Unmarshal([]byte(line), &directive))
 		for _, d := range directive.AWS.CloudWatchMetrics {
-			if d.Namespace != contract.Namespace || len(d.Dimensions) != 1 || len(d.Metrics) != 1 || directive.AWS.Timestamp < ticked.UnixMilli() {
+			if d.Namespace != contract.Namespace("prod") || len(d.Dimensions) != 1 || len(d.Metrics) != 1 || directive.AWS.Timestamp < ticked.UnixMilli() {
 				r.t.Errorf("CloudWatch does not read %s", line)
 				continue
 			}

@@ -218,7 +218,7 @@ func (r *region) load(env contract.Environment, need func(*contract.Environment)
 	}
 	p, err := wiring.Load(r.t.Context(), need)
 	must(r.t, err)
-	lines := audit.NewLines(&r.log)
+	lines := audit.NewLines(&r.log, "prod")
 	p.Audit, p.Gauges = lines, lines
 	return p
 }

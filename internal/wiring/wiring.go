@@ -70,7 +70,7 @@ func Load(ctx context.Context, need func(*contract.Environment) []*string) (Part
 	c := limits.Configure(base)
 	q := queue.NewSQS(c, queue.URLs{Enforce: env.PagesQueue, ReportOnly: env.ReportQueue, Letters: env.LettersQueue})
 	q.Worker = job.Mode(env.Mode)
-	lines := audit.NewLines(os.Stdout)
+	lines := audit.NewLines(os.Stdout, env.Stage)
 	return Parts{
 		Environment: env, Settings: settings, Region: base.Region, SDK: c,
 		Ledger: ledger.NewTable(c, env.Table), Queue: q,

@@ -48,7 +48,7 @@ func TestS17_NoKeyAndNoTextLeavesTheProcess(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, setup{keys: []string{canary + "1", canary + "2"}})
 			var lines bytes.Buffer
-			sink := audit.NewLines(&lines)
+			sink := audit.NewLines(&lines, "prod")
 			w.config.Audit = audit.Both(w.log, audit.Counted(sink, sink, contract.ServiceWorker))
 			play(w)
 			for range 30 {

@@ -154,7 +154,7 @@ func (a *area) environment(f deployedFunction, c *lambda.GetFunctionConfiguratio
 	o := a.r.outputs
 	want := contract.Environment{
 		Table: o.Table, PagesQueue: o.PagesQueue, ReportQueue: o.ReportQueue, LettersQueue: o.LettersQueue, EvidenceBucket: o.Evidence,
-		Mode: f.mode, EnqueueName: o.Enqueue, RedriveName: o.Redrive, CodeVersion: o.CodeVersion, Concurrency: o.Concurrency, Scale: o.Scale,
+		Mode: f.mode, EnqueueName: o.Enqueue, RedriveName: o.Redrive, CodeVersion: o.CodeVersion, Concurrency: o.Concurrency, Stage: o.Stage, Scale: o.Scale,
 	}.Render()
 	var others []string
 	for name, value := range c.Environment.Variables {
