@@ -56,6 +56,12 @@ var checks = []check{
 
 	{"schedules", checkSchedules},
 	{"ticks", checkTicks},
+
+	{"alarm-actions", checkAlarmsAct},
+	{"alarm-silence", checkAlarmsSayWhatMissingMeans},
+	{"alarm-metrics", checkAlarmMetrics},
+	{"alarm-texts", func(t template) []string { return checkAlarmTexts(t, t.config) }},
+	{"dashboard", checkDashboard},
 }
 
 // stacks are what the checks look at: the regions as they are deployed, and one region

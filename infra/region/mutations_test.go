@@ -172,6 +172,14 @@ var mutations = []mutation{
 	{"a tick without its instant", "ticks", func(d *draft) { d.set("PolicyexportsSchedule", `{"policy":"exports"}`, "Target", "Input") }},
 	{"a region that is never reconciled", "ticks", func(d *draft) { d.remove("ReconcileSchedule") }},
 
+	{"an alarm that tells nobody", "alarm-actions", func(d *draft) { d.drop("Alarmsdeadletters", "AlarmActions") }},
+	{"an alarm that tells nobody, seen from its topic", "topics", func(d *draft) { d.drop("Alarmsoldestmessage", "AlarmActions") }},
+	{"silence that is taken for health (R112)", "alarm-silence", func(d *draft) { d.drop("Alarmsbusinessdatelag", "TreatMissingData") }},
+	{"an alarm on messages sent (AL-01)", "alarm-metrics", func(d *draft) { d.set("Alarmsdeadletters", "NumberOfMessagesSent", "MetricName") }},
+	{"the sum of a gauge (AL-05)", "alarm-metrics", func(d *draft) { d.set("Alarmsoldestmessage", "Sum", "Statistic") }},
+	{"an alarm that says nothing (R111)", "alarm-texts", func(d *draft) { d.set("Alarmsdeadletters", "queue unhealthy", "AlarmDescription") }},
+	{"an alarm that is removed", "dashboard", func(d *draft) { d.remove("Alarmsworkererrors") }},
+
 	{"a function's address (R151)", "kinds", func(d *draft) { d.add("WorkerUrl", "AWS::Lambda::Url", map[string]any{"AuthType": "NONE"}) }},
 	{"a copy from another region (CD-01)", "kinds", func(d *draft) { d.add("ExportsReader", "Custom::CrossRegionExportReader", map[string]any{}) }},
 	{"a function of the CDK's (CD-04)", "kinds", func(d *draft) { d.add("LogRetention", "Custom::LogRetention", map[string]any{}) }},

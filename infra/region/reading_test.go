@@ -42,22 +42,25 @@ func (x thing) ref() string { return "<" + x.name + ">" }
 func (t template) things(kind string) []thing {
 	var found []thing
 	for id, r := range t.Resources {
-		if kind != "" && r.Type != kind {
-			continue
+		if kind == "" || r.Type == kind {
+			found = append(found, t.read(id, r))
 		}
-		properties, _ := t.written(r.Properties).(map[string]any)
-		found = append(found, thing{t.short(id), id, r.Type, properties, [2]string{r.DeletionPolicy, r.UpdateReplacePolicy}})
 	}
 	slices.SortFunc(found, func(a, b thing) int { return strings.Compare(a.id, b.id) })
 	return found
 }
 
+func (t template) read(id string, r resource) thing {
+	properties, _ := t.written(r.Properties).(map[string]any)
+	return thing{t.short(id), id, r.Type, properties, [2]string{r.DeletionPolicy, r.UpdateReplacePolicy}}
+}
+
 // thing returns the resource of a kind that was declared under a name, and an empty one
 // if there is none: what a check then misses, it reports.
 func (t template) thing(kind, name string) thing {
-	for _, x := range t.things(kind) {
-		if x.name == name {
-			return x
+	for id, r := range t.Resources {
+		if r.Type == kind && t.short(id) == name {
+			return t.read(id, r)
 		}
 	}
 	return thing{name: name, kind: kind}
@@ -175,10 +178,9 @@ func (t template) on(x thing) []statement {
 		return statements(x.at("KeyPolicy"))
 	}
 	var out []statement
-	for _, policy := range t.things("") {
+	for _, policy := range t.things(x.kind + "Policy") {
 		attached := append(words(policy.at("Queues")), words(policy.at("Topics"))...)
-		attached = append(attached, policy.word("Bucket"))
-		if strings.HasSuffix(policy.kind, "Policy") && slices.Contains(attached, x.ref()) {
+		if slices.Contains(append(attached, policy.word("Bucket")), x.ref()) {
 			out = append(out, statements(policy.at("PolicyDocument"))...)
 		}
 	}
