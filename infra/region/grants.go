@@ -2,6 +2,7 @@ package region
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
@@ -121,14 +122,14 @@ func (p *parts) allowBuckets(f awslambda.Function, of []policy.Policy, may ...st
 	}
 }
 
-// allowDelete lets the worker delete under a policy's prefix. A delete on condition of
-// an ETag needs s3:GetObject too; one of an exact version has a permission of its own,
+// allowDelete lets the worker delete a policy's keys: of every tenant's folder only what
+// is below the rest of the template. A delete on condition of an ETag needs s3:GetObject too; one of an exact version has a permission of its own,
 // which a policy on current versions needs to take back a delete marker that covers
 // another version than the planned one:
 // https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-deletes.html
 func (p *parts) allowDelete(f awslambda.Function, of []policy.Policy) {
 	for _, each := range of {
-		keys := p.bucket(each) + "/" + each.Prefix() + "*"
+		keys := p.bucket(each) + "/" + strings.Replace(each.Keys, "{tenant}", "*", 1) + "*"
 		if each.Versions == policy.AllVersions {
 			p.allow(f, actions{"s3:DeleteObjectVersion"}, keys)
 			continue

@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/expunge-aws/expunge/internal/audit"
+	"github.com/expunge-aws/expunge/internal/contract"
 	"github.com/expunge-aws/expunge/internal/failure"
 	"github.com/expunge-aws/expunge/internal/job"
 	"github.com/expunge-aws/expunge/internal/receipt"
@@ -120,7 +121,7 @@ func (r *Redriver) finish(ctx context.Context, deadline time.Time, q DrillFinish
 //
 //	drills/<when the request was opened>-<run_id>.json
 func DrillName(run job.Run) string {
-	return "drills/" + run.OpenedAt.UTC().Format("20060102t150405z") + "-" + string(run.ID) + ".json"
+	return contract.EvidenceDrills + run.OpenedAt.UTC().Format("20060102t150405z") + "-" + string(run.ID) + ".json"
 }
 
 // enter records whether the drill passed. The same report makes the same entry.
