@@ -87,7 +87,7 @@ func checkEnvironment(t template) []string {
 		p.want(err == nil && settings == t.config.Settings, "%s reckons with other numbers than the stack: %v", f.name, err)
 		want := contract.Environment{
 			Table: "<Ledger>", PagesQueue: "<Pages>", ReportQueue: "<ReportPages>", LettersQueue: "<DeadLetters>", EvidenceBucket: "<Evidence>",
-			CodeVersion: got.CodeVersion, Concurrency: strconv.Itoa(t.config.Settings.Concurrency),
+			CodeVersion: got.CodeVersion, Concurrency: strconv.Itoa(t.config.Settings.Concurrency), Stage: t.config.Stage,
 		}
 		switch f.name {
 		case "Worker":
