@@ -1,7 +1,6 @@
 package region
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,7 +13,7 @@ import (
 )
 
 // Config is what one region's stack is declared from. Configs makes it from the CDK's
-// context; Validate says what is wrong with it.
+// context and refuses what is wrong with it.
 type Config struct {
 	Region, Stage string
 	// Regions are all of the deployment, in order: the dashboard shows them side by side.
@@ -112,6 +111,12 @@ const (
 	// (same page), the batch window added.
 	visibilityFactor = 6
 	daysOfYear       = 365
+	// maxEvidenceYears is how long the longest policy keeps an artifact. The shortest, a
+	// year, is longer than SQS keeps a dead letter.
+	maxEvidenceYears = policy.MaxRetentionDays / daysOfYear
+	// localScale is the one scale at which the relations between the numbers are proven,
+	// besides 1.
+	localScale = 20
 )
 
 // logDays are the retentions that CloudWatch Logs offers, from two weeks on, which is
@@ -138,16 +143,16 @@ var logDays = map[int]awslogs.RetentionDays{
 	3653: awslogs.RetentionDays_TEN_YEARS,
 }
 
-// Validate reports everything that is wrong with the configuration. What it refuses
+// problems are what is wrong with the configuration, all of it. What is refused here
 // would deploy, or fail half-way, and then lose messages or evidence.
-func (c Config) Validate() error {
-	problems := []error{c.Settings.Validate()}
+func (c Config) problems() (problems []error) {
 	refuse := func(wrong bool, format string, args ...any) {
 		if wrong {
 			problems = append(problems, fmt.Errorf(format, args...))
 		}
 	}
-	refuse(len(c.Policies) == 0, "no policy in %s is for region %s: its functions would have nothing to do", c.PolicyFolder, c.Region)
+	settings := c.Settings.Validate()
+	refuse(settings != nil, "concurrency is %d and scale %d: %w", c.Settings.Concurrency, c.Scale, settings)
 	least := visibilityFactor*c.Settings.FunctionTimeout + c.BatchWindow
 	refuse(c.Visibility < least || c.Visibility > maxVisibility,
 		"visibility is %s; it must be %d function timeouts of %s and the batch window of %s, %s, up to %s", c.Visibility, visibilityFactor, c.Settings.FunctionTimeout, c.BatchWindow, least, maxVisibility)
@@ -160,20 +165,20 @@ func (c Config) Validate() error {
 		"log_days is %d; it is one of %v, and not below the %s of a dead letter, or a redrive could not be explained", c.LogDays, slices.Sorted(maps.Keys(logDays)), c.Settings.DeadLetterRetention)
 	refuse(c.Architecture != ARM64 && c.Architecture != X86_64, "architecture is %q; it is arm64 or x86_64", c.Architecture)
 	refuse(c.DeadLetterBaseline < 1, "dead_letter_baseline is %d; it is at least 1", c.DeadLetterBaseline)
-	refuse(c.Scale != 1 && !c.Emulator, "scale is %d; durations are divided for an emulator only", c.Scale)
-	return errors.Join(append(problems, c.evidenceProblems()...)...)
+	refuse(c.Scale != 1 && (c.Scale != localScale || !c.Emulator), "scale is %d; it is 1, and with emulator it can be %d", c.Scale, localScale)
+	return append(problems, c.evidenceProblems()...)
 }
 
 // evidenceProblems holds the evidence's life to that of what it is evidence of (R142).
 func (c Config) evidenceProblems() (problems []error) {
 	kept := c.EvidenceYears * daysOfYear
+	if c.EvidenceYears < 1 || c.EvidenceYears > maxEvidenceYears {
+		return []error{fmt.Errorf("evidence_years is %d; it is 1 to %d", c.EvidenceYears, maxEvidenceYears)}
+	}
 	for _, p := range c.Policies {
 		if kept < p.RetentionDays {
 			problems = append(problems, fmt.Errorf("evidence_years is %d; policy %s keeps artifacts for %d days, and evidence must last as long", c.EvidenceYears, p.Name, p.RetentionDays))
 		}
-	}
-	if days(kept) < c.Settings.DeadLetterRetention {
-		problems = append(problems, fmt.Errorf("evidence_years is %d; it is at least 1", c.EvidenceYears))
 	}
 	switch c.ObjectLock {
 	case NotLocked:

@@ -26,14 +26,11 @@ var (
 func Configs(lookup func(key string) any) ([]Config, error) {
 	r := &reader{lookup: lookup}
 	regions := r.list("regions")
-	if len(regions) == 0 {
+	if len(regions) == 0 && len(r.problems) == 0 {
 		r.refuse("regions names no region: give a list in cdk.json, or -c regions=eu-west-1,us-east-1")
 	}
 	shared := r.config()
-	policies := r.policies(shared.PolicyFolder)
-	if len(r.problems) > 0 {
-		return nil, errors.Join(r.problems...)
-	}
+	policies, readable := r.policies(shared.PolicyFolder)
 	var configs []Config
 	shared.Regions = slices.Compact(slices.Sorted(slices.Values(regions)))
 	for _, name := range shared.Regions {
@@ -44,12 +41,27 @@ func Configs(lookup func(key string) any) ([]Config, error) {
 		c := shared
 		c.Region = name
 		c.Policies = slices.DeleteFunc(slices.Clone(policies), func(p policy.Policy) bool { return p.Region != name })
-		if err := c.Validate(); err != nil {
-			r.refuse("%s: %w", name, err)
+		if readable && len(c.Policies) == 0 {
+			r.refuse("no policy in %s is for region %s: its functions would have nothing to do", c.PolicyFolder, name)
 		}
+		r.problems = append(r.problems, c.problems()...)
 		configs = append(configs, c)
 	}
-	return configs, errors.Join(r.problems...)
+	if err := r.err(); err != nil {
+		return nil, err
+	}
+	return configs, nil
+}
+
+// err is everything that is wrong. What is wrong with all regions is said once.
+func (r *reader) err() error {
+	said := map[string]bool{}
+	return errors.Join(slices.DeleteFunc(r.problems, func(problem error) bool {
+		text := problem.Error()
+		again := said[text]
+		said[text] = true
+		return again
+	})...)
 }
 
 // config reads what all regions share.
@@ -69,24 +81,29 @@ func (r *reader) config() Config {
 	if !stageName.MatchString(c.Stage) {
 		r.refuse("stage is %q; it is 1 to 20 lower-case letters, digits and hyphens, and begins with a letter", c.Stage)
 	}
+	// The queues of report and dead letters of schedules have the names that these stages' others would have.
+	if strings.HasSuffix(c.Stage, "-report") || strings.HasSuffix(c.Stage, "-schedule") {
+		r.refuse("stage is %q; it does not end in -report or -schedule, or its queues would have the names of another stage's", c.Stage)
+	}
 	r.subscribers("page", c.PageTo)
 	r.subscribers("ticket", c.TicketTo)
-	settings, err := contract.Environment{Scale: strconv.Itoa(c.Scale), Concurrency: r.text("concurrency", "")}.Settings()
-	if err != nil {
-		r.problems = append(r.problems, err)
+	c.Settings = contract.Production()
+	c.Settings.Concurrency = r.number("concurrency", c.Settings.Concurrency)
+	if c.Scale == localScale {
+		c.Settings = c.Settings.Scaled(localScale)
 	}
-	c.Settings = settings
-	c.Visibility = r.seconds("visibility", settings.Visibility()+c.BatchWindow)
+	c.Visibility = r.seconds("visibility", c.Settings.Visibility()+c.BatchWindow)
 	return c
 }
 
-// policies reads the policy files.
-func (r *reader) policies(folder string) []policy.Policy {
+// policies reads the policy files, if they can be read.
+func (r *reader) policies(folder string) (all []policy.Policy, readable bool) {
 	byName, err := policy.ReadFolder(os.DirFS(folder))
 	if err != nil {
 		r.refuse("policies: %s: %w", folder, err)
+		return nil, false
 	}
-	return slices.SortedFunc(maps.Values(byName), func(a, b policy.Policy) int { return strings.Compare(a.Name, b.Name) })
+	return slices.SortedFunc(maps.Values(byName), func(a, b policy.Policy) int { return strings.Compare(a.Name, b.Name) }), true
 }
 
 // reader reads values of the context and keeps what is wrong with them.
@@ -117,6 +134,7 @@ func (r *reader) number(key string, otherwise int) int {
 	n, err := strconv.Atoi(r.text(key, strconv.Itoa(otherwise)))
 	if err != nil {
 		r.refuse("%s is %q; it is a whole number", key, r.text(key, ""))
+		return otherwise
 	}
 	return n
 }

@@ -107,7 +107,6 @@ func TestCD03_StagesStandSideBySide(t *testing.T) {
 				if other, is := taken[where+physical]; is {
 					t.Errorf("%s of %s in %s has the name %s of %s", id, stage, name, physical, other)
 				}
-				t.Log(where+physical)
 				taken[where+physical] = id + " of " + stage
 			}
 		}
