@@ -1,6 +1,9 @@
 package region
 
-import "sync"
+import (
+	"sync"
+	"testing"
+)
 
 const (
 	boundary = "arn:aws:iam::111122223333:policy/ceiling"
@@ -24,3 +27,38 @@ var full = sync.OnceValue(func() template {
 	}
 	return templates["eu-west-1"]
 })
+
+// TestOptions looks at what a stack with every option on has that the plain one lacks;
+// the checks hold it to the rest.
+func TestOptions(t *testing.T) {
+	stack := full()
+	c := stack.config
+	if !c.CustomerKey || c.ObjectLock != Governance || c.PermissionsBoundary != boundary || c.CodeSigning != signing || c.Architecture != X86_64 || c.CodeVersion != "1.4.2" {
+		t.Fatalf("the context is read as %+v", c)
+	}
+	if got := stack.thing(kindMapping, "PagesToWorker"); got.number("BatchSize") != 100 || got.number("MaximumBatchingWindowInSeconds") != 5 || got.number("ScalingConfig", "MaximumConcurrency") != 20 {
+		t.Errorf("the mapping is %s", word(got.properties))
+	}
+	if got := stack.thing(kindQueue, "Pages").number("VisibilityTimeout"); got != 365 {
+		t.Errorf("visibility is %.0f seconds, want six minutes and the window", got)
+	}
+	if got := word(at(stack.Outputs["CodeVersion"], "Value")); got != "1.4.2" {
+		t.Errorf("the code is said to be %q", got)
+	}
+	if got := one().thing(kindKey, "Key"); got.id != "" {
+		t.Error("a key that nobody asked for")
+	}
+}
+
+// TestOtherOptions: the values that everything() does not have.
+func TestOtherOptions(t *testing.T) {
+	templates := synthesised(t, everything("permissions_boundary", "ceiling", "object_lock", "compliance", "object_lock_days", 30.0), "other-options")
+	for _, c := range checks {
+		for _, problem := range c.find(templates["eu-west-1"]) {
+			t.Errorf("%s: %s", c.name, problem)
+		}
+	}
+	if got := word(at(templates["eu-west-1"].thing(kindBucket, "Evidence").properties, "ObjectLockConfiguration", "Rule", "DefaultRetention")); got != `{"Days":30,"Mode":"COMPLIANCE"}` {
+		t.Errorf("evidence is locked %s", got)
+	}
+}

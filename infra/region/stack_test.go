@@ -73,13 +73,13 @@ func TestCD01_RegionsDifferByTheirNameAlone(t *testing.T) {
 			first = text
 		}
 		if text != first {
-			t.Errorf("%s: the template differs: %s", name, difference(first, text))
+			t.Errorf("%s: the template differs: %s", name, firstDifference(first, text))
 		}
 	}
 }
 
-// difference shows the first line in which two texts differ.
-func difference(a, b string) string {
+// firstDifference shows the first line in which two texts differ.
+func firstDifference(a, b string) string {
 	x, y := strings.Split(a, "\n"), strings.Split(b, "\n")
 	for i := range min(len(x), len(y)) {
 		if x[i] != y[i] {
@@ -127,7 +127,7 @@ func TestTwoSynthsAreEqual(t *testing.T) {
 	}
 	for name := range a {
 		if !bytes.Equal(a[name], b[name]) {
-			t.Errorf("%s: %s", name, difference(string(a[name]), string(b[name])))
+			t.Errorf("%s: %s", name, firstDifference(string(a[name]), string(b[name])))
 		}
 	}
 }
