@@ -64,7 +64,7 @@ golden: ## rewrite the golden files: review the diff before it goes into a commi
 	@dirs=$$(find functions infra internal -name '*_test.go' -exec grep -l 'flag\.Bool("update"' {} + 2>/dev/null \
 		| sed -e 's|/[^/]*$$||' -e 's|^|./|' | sort -u); \
 	if [ -z "$$dirs" ]; then echo "no package has golden files"; exit 0; fi; \
-	set -x; go test -count=1 $$dirs -args -update
+	set -x; go test -short -count=1 $$dirs -args -update
 
 # The region of the samples is test code, so the program that holds it is a test.
 override EVENT := $(value EVENT)
@@ -109,7 +109,7 @@ package: ## build the functions for Lambda, ARCH=arm64 or x86_64, and the CDK ap
 synth: ## write each region's CloudFormation template to cdk.out and check it; CONTEXT='KEY=VALUE ...' changes cdk.json's
 	@$(CDK) synth --quiet $(SETTINGS) && ls cdk.out/*.template.json
 
-.PHONY: diff deploy destroy infra-test check
+.PHONY: diff deploy destroy
 diff: region ## show what deploying REGION= would change, permissions first
 	@$(CDK) diff $(SETTINGS) "Expunge-$$REGION"
 
@@ -124,6 +124,23 @@ destroy: region ## take REGION='s stack away; its ledger, evidence and logs stay
 .PHONY: region
 region:
 	@[ -n "$$REGION" ] || { echo "REGION is missing: give one that cdk.json names, such as REGION=eu-central-1"; exit 2; }
+
+# $(call tool,FOLDER,PACKAGE,VERSION) has a tool from Python's package index at one version, in a folder
+# of its own. Where no index answers, the tests that need it say that they are skipped, and why.
+tool = .$(1)/bin/python -c 'import importlib.metadata as m, sys; sys.exit(m.version("$(2)") != "$(3)")' 2>/dev/null || { \
+	rm -rf .$(1); python3 -m venv .$(1) && .$(1)/bin/pip install --quiet --disable-pip-version-check --retries 1 --timeout 20 "$(2)==$(3)"; } || \
+	echo "NOTICE: $(2) $(3) can not be installed here (python3 with venv, and a package index)"
+CFN_LINT := $(shell sed -n 's/^const cfnLint = "\(.*\)"$$/\1/p' infra/region/lint_test.go)
+
+.PHONY: infra-test check
+infra-test: ## test the stack: its templates, packs of rules, refusals, goldens; needs Node 20 or newer
+	@$(call tool,cfn-lint,cfn-lint,$(CFN_LINT))
+	go test -count=1 ./infra/...
+
+# The golden files are written anew: a test that reads one may be content with less than all of it.
+check: lint test infra-test ## what has to pass before a change: lint, test, infra-test, and golden files that are as they should be
+	@was=$$(git status --porcelain; git diff | git hash-object --stdin); $(MAKE) --silent golden && \
+	[ "$$was" = "$$(git status --porcelain; git diff | git hash-object --stdin)" ] || { git status --short; echo "the golden files are not what the code writes"; exit 1; }
 
 emulator: ## serve the embedded AWS on 127.0.0.1:4566 for the AWS CLI and other programs, until Ctrl-C
 	@go build -o .bin/emulator ./internal/cmd/emulator && exec .bin/emulator
