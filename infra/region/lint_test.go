@@ -29,10 +29,11 @@ func TestTemplatesAreClean(t *testing.T) {
 		t.Skipf("%s is there, and the templates are held to %s", got, cfnLint)
 	}
 	dir := t.TempDir()
-	// A linter that finds nothing in anything would be content with the others too.
+	// A linter that finds nothing in anything would be content with everything: of the
+	// plain template it has to find the one fault, and nothing else.
 	spoiled := new(draft).from(one())
 	spoiled.set("Pages", "long", "VisibilityTimeout")
-	templates := map[string]template{"plain": one(), "full": full(), "spoiled": spoiled.template()}
+	templates := map[string]template{"full": full(), "spoiled": spoiled.template()}
 	args := append([]string{"--format", "parseable", "--regions", "eu-west-1", "--ignore-checks"}, unlinted...)
 	args = append(args, "--template")
 	for name, stack := range templates {
