@@ -82,7 +82,7 @@ type Architecture string
 // The architectures, as Lambda names them.
 const (
 	ARM64  Architecture = "arm64"
-	X86_64 Architecture = "x86_64"
+	X86_64 Architecture = "x86_64" //nolint:staticcheck // a machine is called as it is called
 )
 
 // ObjectLock is a mode of S3's Object Lock.

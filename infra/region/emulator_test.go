@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -56,6 +57,15 @@ func (t template) asValue() map[string]any {
 	return all
 }
 
+// local is the template for an emulator at the scale of the local environment.
+var local = sync.OnceValue(func() template {
+	templates, err := synthesise(given("emulator", true, "scale", 20.0), "emulator-at-20")
+	if err != nil {
+		panic(err)
+	}
+	return templates["eu-west-1"]
+})
+
 // shorter are the durations that scale divides, and the least that AWS takes of each, in
 // the property's own unit.
 var shorter = map[string]float64{
@@ -85,15 +95,15 @@ func TestWhatAnEmulatorDoesNotGet(t *testing.T) {
 		scaled = append(scaled, f.name+".properties.Environment.Variables.EXPUNGE_SCALE")
 	}
 	for out, c := range map[string]struct {
-		context map[string]any
-		by      float64
-		want    []string
+		stack template
+		by    float64
+		want  []string
 	}{
-		"emulator":       {given("emulator", true), 1, leftOut},
-		"emulator-at-20": {given("emulator", true, "scale", 20.0), 20, scaled},
+		"emulator":       {synthesised(t, given("emulator", true), "emulator")["eu-west-1"], 1, leftOut},
+		"emulator-at-20": {local(), 20, scaled},
 	} {
 		before := one().asValue()
-		for _, d := range differences("", before, synthesised(t, c.context, out)["eu-west-1"].asValue()) {
+		for _, d := range differences("", before, c.stack.asValue()) {
 			if divided(d.path, d.before, d.after, c.by) {
 				continue
 			}
@@ -113,7 +123,7 @@ func TestWhatAnEmulatorDoesNotGet(t *testing.T) {
 // TestScaleDividesEveryDuration: what it would forget would be as slow as in a region.
 func TestScaleDividesEveryDuration(t *testing.T) {
 	seen := map[string]bool{}
-	stack := synthesised(t, given("emulator", true, "scale", 20.0), "emulator-at-20")["eu-west-1"]
+	stack := local()
 	for _, d := range differences("", one().asValue(), stack.asValue()) {
 		seen[d.path[strings.LastIndex(d.path, ".")+1:]] = true
 	}

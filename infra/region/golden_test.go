@@ -34,7 +34,9 @@ func table(head string, rows [][]string) string {
 	for _, row := range append([][]string{strings.Fields(head)}, rows...) {
 		fmt.Fprintln(w, strings.Join(row, "\t"))
 	}
-	w.Flush()
+	if err := w.Flush(); err != nil {
+		panic(err)
+	}
 	var lines []string
 	for line := range strings.Lines(b.String()) {
 		lines = append(lines, strings.TrimRight(line, " \n"))

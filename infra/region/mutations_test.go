@@ -279,7 +279,7 @@ func (d *draft) id(name string) string {
 }
 
 func (d *draft) resource(name string) map[string]any {
-	return d.resources[d.id(name)].(map[string]any)
+	return as[map[string]any](d.resources[d.id(name)])
 }
 
 func (d *draft) arn(name string) any {
@@ -302,7 +302,7 @@ func edited(v any, change func(v any) any, path []any) any {
 	}
 	switch step := path[0].(type) {
 	case string:
-		m := v.(map[string]any)
+		m := as[map[string]any](v)
 		if next := edited(m[step], change, path[1:]); next != nil {
 			m[step] = next
 		} else {
@@ -310,7 +310,7 @@ func edited(v any, change func(v any) any, path []any) any {
 		}
 		return m
 	case int:
-		l := v.([]any)
+		l := as[[]any](v)
 		if next := edited(l[step], change, path[1:]); next != nil {
 			l[step] = next
 			return l
@@ -330,7 +330,7 @@ func (d *draft) drop(name string, path ...any) {
 }
 
 func (d *draft) append(name string, value any, path ...any) {
-	d.edit(name, func(v any) any { return append(v.([]any), value) }, path)
+	d.edit(name, func(v any) any { return append(as[[]any](v), value) }, path)
 }
 
 func (d *draft) swap(a, b string, path ...any) {
@@ -338,6 +338,15 @@ func (d *draft) swap(a, b string, path ...any) {
 	x, y := of(a), of(b)
 	d.set(a, y, path...)
 	d.set(b, x, path...)
+}
+
+// as is a value of the kind that it has to have at its place.
+func as[T any](v any) T {
+	of, ok := v.(T)
+	if !ok {
+		panic(fmt.Sprintf("%v is no %T", v, of))
+	}
+	return of
 }
 
 // replace replaces a text wherever it stands in a resource.

@@ -55,7 +55,7 @@ func (c Config) check(name string) error {
 	if err != nil {
 		return fmt.Errorf("%s is no Linux program: %s", path, again)
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }() // it was only read
 	if want := c.Architecture.machine(); file.Machine != want {
 		return fmt.Errorf("%s is for %s, and architecture is %s (%s): %s", path, file.Machine, c.Architecture, want, again)
 	}

@@ -118,10 +118,9 @@ func TestCD03_StagesStandSideBySide(t *testing.T) {
 
 // TestTwoSynthsAreEqual: whoever reviews a template can make the same one.
 func TestTwoSynthsAreEqual(t *testing.T) {
-	one, two := folder("twice-a"), folder("twice-b")
-	synthesised(t, given(), "twice-a")
-	synthesised(t, given(), "twice-b")
-	a, b := contents(t, one), contents(t, two)
+	deployed()
+	synthesised(t, given(), "again")
+	a, b := contents(t, folder("deployed")), contents(t, folder("again"))
 	if len(a) < 10 || !slices.Equal(slices.Sorted(maps.Keys(a)), slices.Sorted(maps.Keys(b))) {
 		t.Fatalf("files %v, then %v", slices.Sorted(maps.Keys(a)), slices.Sorted(maps.Keys(b)))
 	}
@@ -153,7 +152,7 @@ func contents(t *testing.T, dir string) map[string][]byte {
 // asked for that. CloudFormation takes it beside the template.
 func TestTerminationProtection(t *testing.T) {
 	deployed()
-	synthesised(t, given("termination_protection", "false"), "unprotected")
+	synthesised(t, given("termination_protection", "false", "regions", "eu-west-1"), "unprotected")
 	for out, want := range map[string]bool{"deployed": true, "unprotected": false} {
 		data, err := os.ReadFile(filepath.Join(folder(out), "manifest.json"))
 		if err != nil {
@@ -164,6 +163,9 @@ func TestTerminationProtection(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, region := range []string{"eu-west-1", "us-east-1", "ap-southeast-2"} {
+			if out == "unprotected" && region != "eu-west-1" {
+				continue
+			}
 			stack := at(manifest, "artifacts", "Expunge-"+region)
 			if got := at(stack, "properties", "terminationProtection") == true; got != want {
 				t.Errorf("%s: %s is protected: %v, want %v", out, region, got, want)

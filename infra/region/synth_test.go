@@ -113,7 +113,11 @@ func given(edits ...any) map[string]any {
 		"page_emails": "oncall@example.com", "ticket_emails": []any{"team@example.com"}, "page_urls": "https://example.com/incidents",
 	})
 	for i := 0; i < len(edits); i += 2 {
-		c[edits[i].(string)] = edits[i+1]
+		key, ok := edits[i].(string)
+		if !ok {
+			panic("a key is text")
+		}
+		c[key] = edits[i+1]
 	}
 	return c
 }
