@@ -19,7 +19,7 @@ type Call struct {
 	// Query and Header are the rest of what S3 is asked by.
 	Query  url.Values
 	Header http.Header
-	Body     []byte
+	Body   []byte
 }
 
 // Fate is what happens to a call. The zero value is that nothing does.
