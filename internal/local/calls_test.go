@@ -129,9 +129,11 @@ func needLedger(c wire.Call, need func(string, ...string)) {
 
 // needQueue: the batch of an operation needs the same right as one.
 func needQueue(c wire.Call, need func(string, ...string)) {
-	var in struct{ QueueUrl string } //nolint:revive // the name of SQS's field
-	_ = json.Unmarshal(c.Body, &in)  // a call without a queue stands in no golden file
-	name := path.Base(in.QueueUrl)
+	var in struct {
+		Queue string `json:"QueueUrl"`
+	}
+	_ = json.Unmarshal(c.Body, &in) // a call without a queue stands in no golden file
+	name := path.Base(in.Queue)
 	if name == "report" {
 		name = "report-pages" // as the stack calls it
 	}
@@ -158,13 +160,16 @@ func needBucket(c wire.Call, policies []policy.Policy, need func(string, ...stri
 		needDelete(objects(key), c.Query.Get("versionId"), c.Header.Get("If-Match"), need)
 	case "DeleteObjects":
 		var in struct {
-			Object []struct{ Key, VersionId, ETag string } //nolint:revive // the names of S3's fields
+			Object []struct {
+				Key, ETag string
+				Version   string `xml:"VersionId"`
+			}
 		}
 		if xml.Unmarshal(c.Body, &in) != nil || len(in.Object) == 0 {
 			need("unread", c.Operation)
 		}
 		for _, o := range in.Object {
-			needDelete(objects(o.Key), o.VersionId, o.ETag, need)
+			needDelete(objects(o.Key), o.Version, o.ETag, need)
 		}
 	default:
 		need(objects(key), c.Operation)
