@@ -13,14 +13,16 @@ import (
 	"github.com/expunge-aws/expunge/internal/contract"
 )
 
-// roster is the stack's functions: what each needs of its environment, and for how long
-// it may run.
-var roster = []struct {
+type rosterEntry struct {
 	name   string
 	needs  func(*contract.Environment) []*string
 	limit  time.Duration
 	called bool // asynchronously, by a schedule or another function
-}{
+}
+
+// roster is the stack's functions: what each needs of its environment, and for how long
+// it may run.
+var roster = []rosterEntry{
 	{"Enqueue", enqueue.Needs, 15 * time.Minute, true},
 	{"Worker", worker.Needs, time.Minute, false},
 	{"ReportWorker", worker.Needs, time.Minute, false},

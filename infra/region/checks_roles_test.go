@@ -68,20 +68,21 @@ func checkArtifacts(t template) []string {
 		if all {
 			list = "s3:ListBucketVersions"
 		}
-		for _, role := range []string{"EnqueueRole", "ReportWorkerRole", "HoldRole"} {
+		for _, role := range []string{"EnqueueRole", "WorkerRole", "ReportWorkerRole", "HoldRole"} {
 			allow(role, list, bucket, below)
 		}
 		allow("EnqueueRole", "s3:GetBucketRequestPayment", bucket, "")
+		if !all { // what became of a current version is told by the versions
+			allow("WorkerRole", "s3:GetBucketVersioning", bucket, "")
+			allow("WorkerRole", "s3:ListBucketVersions", bucket, below)
+		}
 		if !enforced {
 			continue
 		}
-		allow("WorkerRole", list, bucket, below)
 		allow("WorkerRole", "s3:DeleteObjectVersion", keysOf(of), "")
-		if !all { // what a delete of a current version takes back needs the versions too
+		if !all {
 			allow("WorkerRole", "s3:DeleteObject", keysOf(of), "")
 			allow("WorkerRole", "s3:GetObject", keysOf(of), "")
-			allow("WorkerRole", "s3:GetBucketVersioning", bucket, "")
-			allow("WorkerRole", "s3:ListBucketVersions", bucket, below)
 		}
 	}
 	found := map[may]bool{}

@@ -47,6 +47,8 @@ var checks = []check{
 	{"ledger-rights", checkLedgerRights},
 	{"evidence-rights", checkEvidenceRights},
 	{"boundary", checkBoundary},
+	{"calls-granted", checkCallsGranted},
+	{"grants-called", checkGrantsCalled},
 
 	{"table", checkTable},
 	{"evidence", checkEvidence},

@@ -51,7 +51,7 @@ func (p *parts) grant() {
 	p.allow(p.Worker, actions{"sqs:SendMessage"}, letters)
 	p.allow(p.Worker, actions{"s3:GetObject", "s3:PutObject"}, documents...)
 	p.allowAbsent(p.Worker)
-	p.allowList(p.Worker, enforced)
+	p.allowLook(p.Worker, p.Policies)
 	p.allowDelete(p.Worker, enforced)
 
 	// The twin has no action that deletes, and reads no artifact: its role is what
@@ -60,7 +60,6 @@ func (p *parts) grant() {
 	p.allow(p.ReportWorker, append(polling, "sqs:ChangeMessageVisibility"), report)
 	p.allow(p.ReportWorker, actions{"sqs:SendMessage"}, letters)
 	p.allow(p.ReportWorker, actions{"s3:GetObject", "s3:PutObject"}, documents...)
-	p.allowAbsent(p.ReportWorker)
 	p.allowList(p.ReportWorker, p.Policies)
 
 	p.allow(p.Reconcile, ledgerRows, ledger)
@@ -122,21 +121,33 @@ func (p *parts) allowBuckets(f awslambda.Function, of []policy.Policy, may ...st
 	}
 }
 
+// allowLook lets the worker see what a policy's artifacts are and what became of them. A
+// policy that only reports by now may have pages from when it deleted: their open intents
+// are looked at before an operator's discard ends them.
+func (p *parts) allowLook(f awslambda.Function, of []policy.Policy) {
+	p.allowList(f, of)
+	for _, each := range of {
+		if each.Versions == policy.AllVersions {
+			continue
+		}
+		p.allow(f, actions{"s3:GetBucketVersioning"}, p.bucket(each))
+		p.allowIf(f, below(each), actions{"s3:ListBucketVersions"}, p.bucket(each))
+	}
+}
+
 // allowDelete lets the worker delete a policy's keys: of every tenant's folder only what
-// is below the rest of the template. A delete on condition of an ETag needs s3:GetObject too; one of an exact version has a permission of its own,
-// which a policy on current versions needs to take back a delete marker that covers
-// another version than the planned one:
+// is below the rest of the template. A delete on condition of an ETag needs s3:GetObject
+// too; one of an exact version has a permission of its own, which a policy on current
+// versions needs to take back a delete marker that covers another version than the
+// planned one:
 // https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-deletes.html
 func (p *parts) allowDelete(f awslambda.Function, of []policy.Policy) {
 	for _, each := range of {
-		keys := p.bucket(each) + "/" + strings.Replace(each.Keys, "{tenant}", "*", 1) + "*"
-		if each.Versions == policy.AllVersions {
-			p.allow(f, actions{"s3:DeleteObjectVersion"}, keys)
-			continue
+		may := actions{"s3:DeleteObjectVersion"}
+		if each.Versions != policy.AllVersions {
+			may = append(may, "s3:DeleteObject", "s3:GetObject")
 		}
-		p.allow(f, actions{"s3:DeleteObject", "s3:DeleteObjectVersion", "s3:GetObject"}, keys)
-		p.allow(f, actions{"s3:GetBucketVersioning"}, p.bucket(each))
-		p.allowIf(f, below(each), actions{"s3:ListBucketVersions"}, p.bucket(each))
+		p.allow(f, may, p.bucket(each)+"/"+strings.Replace(each.Keys, "{tenant}", "*", 1)+"*")
 	}
 }
 

@@ -192,6 +192,15 @@ var mutations = []mutation{
 	{"a queue without its stage (CD-03)", "names", func(d *draft) { d.set("ScheduleDeadLetters", "expunge-schedule-dead-letters", "QueueName") }},
 	{"a table that goes with the stack", "retained", func(d *draft) { d.resource("Ledger")["DeletionPolicy"] = "Delete" }},
 	{"evidence that goes when it is replaced", "retained", func(d *draft) { delete(d.resource("Evidence"), "UpdateReplacePolicy") }},
+	{"a function may not do what its code does", "calls-granted", func(d *draft) {
+		d.replace("ReconcileRoleDefaultPolicy", "lambda:InvokeFunction", "lambda:InvokeAsync")
+	}},
+	{"a listing without the prefix that it asks for", "calls-granted", func(d *draft) { d.replace("EnqueueRoleDefaultPolicy", "exports/*", "export/*") }},
+	{"a grant that no code uses", "grants-called", func(d *draft) { d.grant("HoldRole", "sqs:SendMessage", d.arn("Pages")) }},
+	{"a delete for who does not delete", "grants-called", func(d *draft) {
+		d.grant("EnqueueRole", "s3:DeleteObject", "arn:aws:s3:::acme-exports/exports/*/csv/*")
+	}},
+
 	{"a retained queue (CD-03)", "retained", func(d *draft) {
 		d.resource("Pages")["DeletionPolicy"], d.resource("Pages")["UpdateReplacePolicy"] = "Retain", "Retain"
 	}},

@@ -59,7 +59,8 @@ func (a *AWS) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	request := &wire.Request{Request: r, ID: newID(), Region: region, Operation: service.Operation(r), Body: body}
 	w.Header().Set("X-Amzn-RequestId", request.ID)
 	fate := a.faults.Of(wire.Call{
-		Service: scope, Region: region, Caller: wire.Caller(r), Operation: request.Operation, Resource: r.URL.Path, Body: body,
+		Service: scope, Region: region, Caller: wire.Caller(r), Operation: request.Operation, Resource: r.URL.Path, Query: r.URL.Query(),
+		Header: r.Header, Body: body,
 	})
 	request.Request = r.WithContext(wire.WithFate(r.Context(), fate))
 	fate.Apply(a.clock, w, func(w http.ResponseWriter) { service.Serve(w, request) })

@@ -64,6 +64,7 @@ func openCloud(t *testing.T, files map[string]string) *Cloud {
 	if err != nil {
 		t.Fatal(err)
 	}
+	watchCalls(t, c)
 	t.Cleanup(c.Close)
 	return c
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strconv"
 	"time"
 )
@@ -15,7 +16,10 @@ type Call struct {
 	Caller string
 	// Resource is the path of the request: bucket and key, queue, function.
 	Resource string
-	Body     []byte
+	// Query and Header are the rest of what S3 is asked by.
+	Query  url.Values
+	Header http.Header
+	Body   []byte
 }
 
 // Fate is what happens to a call. The zero value is that nothing does.
