@@ -35,8 +35,8 @@ var actionOf = map[string]string{
 // unlisted are the actions whose resource is "*", because IAM knows no other.
 var unlisted = []string{"lambda:ListEventSourceMappings", "scheduler:ListSchedules"}
 
-// notAllowed are calls that neither policy allows. The tool says that it could not look, or is
-// given the right for its test tenant by the team.
+// notAllowed are calls that neither policy allows: the doctor says that it could not look
+// at an object, and the right to put some for a drill is the team's to give.
 var notAllowed = []string{"s3 HeadObject artifacts", "s3 PutObject artifacts"}
 
 // allowedTo says which commands each policy is for.
@@ -128,7 +128,7 @@ func needed(t *testing.T, subjects map[string][]string, class func(command strin
 // of a local one.
 func everybodys(call string) bool { return call == "cloudformation DescribeStacks stack" }
 
-// T6, R137: what the two policies allow is what the tool's commands ask of AWS, to the
+// T6: what the two policies allow is what the tool's commands ask of AWS, to the
 // letter: nothing is missing, and nothing is granted that no command uses.
 func TestPeopleMayDoWhatTheToolAsks(t *testing.T) {
 	c := configOf(t, "eu-west-1")

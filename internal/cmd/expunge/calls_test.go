@@ -79,11 +79,15 @@ func (q *questions) compare(file string) int {
 		return 0
 	}
 	want, err := os.ReadFile(file)
-	if err == nil && string(want) == b.String() {
-		return 0
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
 	}
-	fmt.Fprintf(os.Stderr, "%s is not what the tool asked AWS, %v. It asked:\n%s", file, err, b.String())
-	return 1
+	if string(want) != b.String() {
+		fmt.Fprintf(os.Stderr, "%s is not what the tool asked AWS. It asked:\n%s", file, b.String())
+		return 1
+	}
+	return 0
 }
 
 // A bucket that keeps versions is asked for them: by an explanation that judges what
