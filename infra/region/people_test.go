@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/expunge-aws/expunge/internal/contract"
 )
 
@@ -48,15 +46,14 @@ var allowedTo = map[string]func(command string) bool{
 }
 
 // subjects are the resources that a call is about, by the word for them in the file.
-func subjects(c Config, of template) map[string][]string {
-	const group = "AWS::Scheduler::ScheduleGroup"
-	schedules := of.of(group)[of.named(group, "Schedules")].Properties["Name"]
+func subjects(of template) map[string][]string {
+	c, schedules := of.config, of.thing("AWS::Scheduler::ScheduleGroup", "Schedules").word("Name")
 	here := func(service, resource string) []string {
 		return []string{"arn:aws:" + service + ":" + c.Region + ":<AWS::AccountId>:" + resource}
 	}
 	all := map[string][]string{
 		"stack":            here("cloudformation", "stack/"+contract.StackName(c.Stage)+"/*"),
-		"schedules":        here("scheduler", fmt.Sprint("schedule/", schedules, "/*")),
+		"schedules":        here("scheduler", "schedule/"+schedules+"/*"),
 		"ledger":           {"<Ledger.Arn>"},
 		"index":            {"<Ledger.Arn>/index/open-since"},
 		"evidence":         {"<Evidence.Arn>"},
@@ -131,7 +128,6 @@ func everybodys(call string) bool { return call == "cloudformation DescribeStack
 // T6: what the two policies allow is what the tool's commands ask of AWS, to the
 // letter: nothing is missing, and nothing is granted that no command uses.
 func TestPeopleMayDoWhatTheToolAsks(t *testing.T) {
-	c := configOf(t, "eu-west-1")
 	for id, class := range allowedTo {
 		t.Run(id, func(t *testing.T) {
 			granted := map[string]bool{}
@@ -142,7 +138,7 @@ func TestPeopleMayDoWhatTheToolAsks(t *testing.T) {
 					}
 				}
 			}
-			for _, want := range needed(t, subjects(c, one()), class) {
+			for _, want := range needed(t, subjects(one()), class) {
 				if !granted[want] {
 					t.Errorf("it lacks %s", want)
 				}
@@ -160,7 +156,7 @@ func TestPeopleMayDoWhatTheToolAsks(t *testing.T) {
 func TestPeopleListNoFurther(t *testing.T) {
 	for region, template := range deployed() {
 		prefixes := map[string][]string{}
-		for _, of := range configOf(t, region).Policies {
+		for _, of := range template.config.Policies {
 			arn := "arn:aws:s3:::" + of.Bucket
 			prefixes[arn] = append(prefixes[arn], of.Prefix()+"*")
 		}
@@ -171,7 +167,7 @@ func TestPeopleListNoFurther(t *testing.T) {
 				case slices.Contains(s.resources, "*"):
 					want = `{"StringEquals":{"aws:RequestedRegion":"` + region + `"}}`
 				case slices.ContainsFunc(s.resources, func(r string) bool { return prefixes[r] != nil }) && slices.Contains(s.actions, "s3:ListBucket"):
-					want = `{"StringLike":{"s3:prefix":` + quoted(t, prefixes[s.resources[0]]) + `}}`
+					want = `{"StringLike":{"s3:prefix":` + word(prefixes[s.resources[0]]) + `}}`
 				}
 				if s.condition != want {
 					t.Errorf("%s, %s: %v on %v with %s, want %s", region, id, s.actions, s.resources, s.condition, want)
@@ -210,15 +206,15 @@ func TestPeopleOfManyBuckets(t *testing.T) {
 			t.Errorf("%s lists %d buckets, want %d", id, len(listed), buckets)
 		}
 	}
-	for id, r := range of.of("AWS::IAM::ManagedPolicy") {
-		if !strings.HasPrefix(id, "OnCall") && !strings.HasPrefix(id, "Compliance") {
+	for _, x := range of.things("AWS::IAM::ManagedPolicy") {
+		if !strings.HasPrefix(x.name, "OnCall") && !strings.HasPrefix(x.name, "Compliance") {
 			continue // the CDK's own, where a role has too many statements
 		}
 		// A reference counts as what it becomes: 120 characters are those of a function
 		// whose name is as long as Lambda takes it.
-		text := regexp.MustCompile(`<[A-Za-z.:]+>`).ReplaceAllString(quoted(t, resolved(r.Properties["PolicyDocument"])), strings.Repeat("x", 120))
+		text := regexp.MustCompile(`<[A-Za-z.:]+>`).ReplaceAllString(x.word("PolicyDocument"), strings.Repeat("x", 120))
 		if len(text) > 6_144 {
-			t.Errorf("%s takes %d characters", id, len(text))
+			t.Errorf("%s takes %d characters", x.name, len(text))
 		}
 	}
 }
@@ -254,111 +250,27 @@ func TestPeopleWriteNothing(t *testing.T) {
 	}
 }
 
-// configOf is the configuration of a region of given().
-func configOf(t *testing.T, region string) Config {
-	t.Helper()
-	all, err := configs(given())
-	if err != nil {
-		t.Fatal(err)
-	}
-	i := slices.IndexFunc(all, func(c Config) bool { return c.Region == region })
-	return all[i]
-}
-
-// permission is a statement of a policy of people.
-type permission struct {
-	actions, resources []string
-	condition          string // JSON
-}
-
 // permitted reads the statements of the managed policies that an output names. They have
 // no name, and nobody is attached to them.
-func permitted(t *testing.T, of template, id string) (all []permission) {
+func permitted(t *testing.T, of template, id string) (all []statement) {
 	t.Helper()
-	names := strings.Split(spelled(at(of.Outputs[id+"Policy"], "Value")), ",")
+	names := strings.Split(word(of.written(at(of.Outputs[id+"Policy"], "Value"))), ",")
 	if names[0] != "<"+id+">" {
 		t.Fatalf("the output %sPolicy is %q", id, names)
 	}
 	for _, name := range names {
-		all = append(all, allowedBy(t, of.Resources[of.named("AWS::IAM::ManagedPolicy", strings.Trim(name, "<>"))].Properties)...)
+		x := of.thing("AWS::IAM::ManagedPolicy", strings.Trim(name, "<>"))
+		for _, property := range []string{"ManagedPolicyName", "Roles", "Users", "Groups"} {
+			if x.at(property) != nil {
+				t.Errorf("%s has %s %s", x.name, property, x.word(property))
+			}
+		}
+		all = append(all, statements(x.at("PolicyDocument"))...)
+	}
+	for _, s := range all {
+		if s.effect != "Allow" || len(s.actions) == 0 || len(s.resources) == 0 {
+			t.Errorf("%s has the statement %+v", id, s)
+		}
 	}
 	return all
-}
-
-func allowedBy(t *testing.T, properties map[string]any) (all []permission) {
-	t.Helper()
-	for _, name := range []string{"ManagedPolicyName", "Roles", "Users", "Groups"} {
-		if properties[name] != nil {
-			t.Errorf("a policy has %s %v", name, properties[name])
-		}
-	}
-	for _, s := range values(at(properties["PolicyDocument"], "Statement")) {
-		one := permission{}
-		for _, action := range values(at(s, "Action")) {
-			one.actions = append(one.actions, spelled(action))
-		}
-		for _, resource := range values(at(s, "Resource")) {
-			one.resources = append(one.resources, spelled(resource))
-		}
-		if condition := at(s, "Condition"); condition != nil {
-			one.condition = quoted(t, condition)
-		}
-		slices.Sort(one.resources)
-		if at(s, "Effect") != "Allow" || len(one.actions) == 0 || len(one.resources) == 0 {
-			t.Errorf("a policy has the statement %v", s)
-		}
-		all = append(all, one)
-	}
-	return all
-}
-
-// spelled writes a value of a template as one text: <Ledger.Arn> is a GetAtt, <Pages> a Ref.
-func spelled(v any) string {
-	short := func(id any) string { return regexp.MustCompile(`[0-9A-F]{8}$`).ReplaceAllString(fmt.Sprint(id), "") }
-	if text, ok := v.(string); ok {
-		return text
-	}
-	if id := at(v, "Ref"); id != nil {
-		return "<" + short(id) + ">"
-	}
-	if id := at(v, "Fn::GetAtt", 0); id != nil {
-		return "<" + short(id) + "." + fmt.Sprint(at(v, "Fn::GetAtt", 1)) + ">"
-	}
-	var b strings.Builder
-	for _, part := range values(at(v, "Fn::Join", 1)) {
-		b.WriteString(spelled(part))
-	}
-	return b.String()
-}
-
-// resolved writes a value of a template with every reference as one word.
-func resolved(v any) any {
-	switch v := v.(type) {
-	case []any:
-		var all []any
-		for _, item := range v {
-			all = append(all, resolved(item))
-		}
-		return all
-	case map[string]any:
-		if text := spelled(v); text != "" {
-			return text
-		}
-		all := map[string]any{}
-		for name, value := range v {
-			all[name] = resolved(value)
-		}
-		return all
-	default:
-		return v
-	}
-}
-
-func quoted(t *testing.T, v any) string {
-	t.Helper()
-	data, err := json.Marshal(v, json.Deterministic(true))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(data)
 }
