@@ -93,6 +93,7 @@ func New(scope constructs.Construct, c Config) (awscdk.Stack, error) {
 	p.refuseSenders()
 	p.attach()
 	p.Schedules = p.newSchedules()
+	p.newPeople()
 	p.newDashboard(p.newAlarms())
 	p.output()
 	return p.Stack, nil

@@ -83,6 +83,7 @@ func iam(t *testing.T, status int, body func(action string) string) string {
 		if err != nil || bad != nil || !signed || form.Get("Action") != "SimulatePrincipalPolicy" || form.Get("PolicySourceArn") != "arn:aws:iam::1:role/w" || form.Get("ResourceArns.member.1") == "" {
 			t.Errorf("asked %s, signed %v", text, signed)
 		}
+		asked.note("doctor", "iam "+form.Get("Action")+" roles")
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, body(form.Get("ActionNames.member.1")))
 	}))

@@ -78,8 +78,9 @@ type region struct {
 	closer   lambdago.Handler // reconcile
 	enqueue  enqueuehandler.Func
 
-	mu   sync.Mutex
-	fate wire.Faults
+	mu      sync.Mutex
+	fate    wire.Faults
+	command string // of the tool, while it runs
 }
 
 // hands are a clock that a test sets. Sleeping moves it.
@@ -162,6 +163,7 @@ func (r *region) allowed() {
 func (r *region) decide(call wire.Call) wire.Fate {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.note(call)
 	return r.fate.Of(call)
 }
 
@@ -267,6 +269,14 @@ func decode(t *testing.T, text string, into any) {
 	must(t, json.Unmarshal([]byte(text), into))
 }
 
+// runs names the command that runs from now on, and returns the one that ran before.
+func (r *region) runs(command string) (before string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before, r.command = r.command, command
+	return before
+}
+
 // said is what a command of the tool said.
 type said struct {
 	status   int
@@ -276,6 +286,7 @@ type said struct {
 // expunge runs a command of the tool.
 func (r *region) expunge(args ...string) said {
 	r.t.Helper()
+	defer r.runs(r.runs(commandOf(args)))
 	s := run(r.t, Process{Args: args, Dir: r.dir, Clock: r.now})
 	s.out = strings.ReplaceAll(s.out, r.url, "http://127.0.0.1:4566") // whatever port it got
 	return s
