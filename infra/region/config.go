@@ -111,6 +111,11 @@ const (
 	// (same page), the batch window added.
 	visibilityFactor = 6
 	daysOfYear       = 365
+	// maxPolicies is how many policies of one region a stack takes. It could have 500
+	// resources, and a policy has four, but beyond some 70 the CDK makes policies of roles
+	// that are longer than IAM's 6,144 characters:
+	// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html
+	maxPolicies = 50
 	// maxEvidenceYears is how long the longest policy keeps an artifact. The shortest, a
 	// year, is longer than SQS keeps a dead letter.
 	maxEvidenceYears = policy.MaxRetentionDays / daysOfYear
@@ -158,6 +163,7 @@ func (c Config) problems() (problems []error) {
 		"visibility is %s; it must be %d function timeouts of %s and the batch window of %s, %s, up to %s", c.Visibility, visibilityFactor, c.Settings.FunctionTimeout, c.BatchWindow, least, maxVisibility)
 	refuse(c.BatchSize < 1 || c.BatchSize > maxBatch, "batch_size is %d; it is 1 to %d", c.BatchSize, maxBatch)
 	refuse(c.BatchSize > maxBatchAtOnce && c.BatchWindow < time.Second, "batch_size is %d; above %d it needs a batch_window of a second or more", c.BatchSize, maxBatchAtOnce)
+	refuse(len(c.Policies) > maxPolicies, "%d policies are for region %s; a stack has room for %d", len(c.Policies), c.Region, maxPolicies)
 	refuse(c.BatchWindow < 0 || c.BatchWindow > 5*time.Minute, "batch_window is %s; it is 0 to 5m", c.BatchWindow)
 	refuse(c.Settings.DeadLetterRetention > maxRetention, "dead letters would be kept for %s; SQS keeps a message for at most %s", c.Settings.DeadLetterRetention, maxRetention)
 	_, offered := logDays[c.LogDays]

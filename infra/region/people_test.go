@@ -180,7 +180,7 @@ func TestPeopleListNoFurther(t *testing.T) {
 // A region has as many artifact buckets as it likes: what one policy has no room for is
 // in another, which the output names too.
 func TestPeopleOfManyBuckets(t *testing.T) {
-	const buckets = 60
+	const buckets = maxPolicies
 	dir, long := folder("many"), strings.Repeat("x", 40)
 	for i := range buckets {
 		text := fmt.Sprintf("name: p%02[1]d\nversion: 1\nregion: eu-west-1\nbucket: acme-%[2]s-%02[1]d\nkeys: exports/%[2]s-%02[1]d/{tenant}/\nretention_days: 30\nmode: enforce\nschedule: {every: daily, at: \"02:30\", zone: UTC}\n", i, long)

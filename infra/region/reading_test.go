@@ -192,6 +192,9 @@ type grant struct{ role, effect, action, resource, condition string }
 
 // grants returns what every role of the stack may do, in order.
 func (t template) grants() []grant {
+	if len(*t.may) > 0 {
+		return slices.Clone(*t.may)
+	}
 	var out []grant
 	add := func(role string, document any) {
 		for _, s := range statements(document) {
@@ -207,13 +210,15 @@ func (t template) grants() []grant {
 			add(role.name, at(inline, "PolicyDocument"))
 		}
 	}
-	for _, policy := range t.things("AWS::IAM::Policy") {
+	// What does not fit the one policy of a role is in managed ones of the stack.
+	for _, policy := range append(t.things("AWS::IAM::Policy"), t.things("AWS::IAM::ManagedPolicy")...) {
 		for _, role := range values(policy.at("Roles")) {
 			add(strings.Trim(word(role), "<>"), policy.at("PolicyDocument"))
 		}
 	}
 	slices.SortFunc(out, func(a, b grant) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
-	return slices.Compact(out)
+	*t.may = slices.Compact(out)
+	return slices.Clone(*t.may)
 }
 
 // grantsOf returns what one role may do.

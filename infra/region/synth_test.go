@@ -175,7 +175,8 @@ type template struct {
 	Outputs   map[string]any      `json:"Outputs"`
 
 	text   []byte
-	config Config // what it was declared from
+	config Config   // what it was declared from
+	may    *[]grant // what its roles may do, once somebody has asked
 }
 
 type resource struct {
@@ -187,7 +188,7 @@ type resource struct {
 }
 
 func parse(data []byte) template {
-	t := template{text: data}
+	t := template{text: data, may: new([]grant)}
 	if err := json.Unmarshal(data, &t); err != nil {
 		panic(err)
 	}
