@@ -107,7 +107,7 @@ package: ## build the functions for Lambda, ARCH=arm64 or x86_64, and the CDK ap
 	@go build -buildvcs=false -ldflags='-s -w' -o .build/infra ./infra
 
 synth: ## write each region's CloudFormation template to cdk.out and check it; CONTEXT='KEY=VALUE ...' changes cdk.json's
-	@$(CDK) synth --quiet $(SETTINGS) && ls cdk.out/*.template.json
+	@rm -rf cdk.out && $(CDK) synth --quiet $(SETTINGS) && ls cdk.out/*.template.json
 
 .PHONY: diff deploy destroy
 diff: region ## show what deploying REGION= would change, permissions first

@@ -2,6 +2,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -20,9 +21,19 @@ func main() {
 	}
 }
 
-func synth() error {
+func synth() (err error) {
+	// The CDK says what it refuses in a panic, whose stack is its own and no help.
+	defer func() {
+		if refused := recover(); refused != nil {
+			err = fmt.Errorf("the CDK refuses: %v", refused)
+		}
+	}()
 	app := awscdk.NewApp(nil)
-	configs, err := region.Configs(func(key string) any { return app.Node().TryGetContext(&key) })
+	context, ok := app.Node().GetAllContext(nil).(map[string]any)
+	if !ok {
+		return errors.New("the CDK gives no context: run it by make or by the CDK's command line")
+	}
+	configs, err := region.Configs(context)
 	if err != nil {
 		return err
 	}

@@ -23,8 +23,8 @@ var (
 // Configs reads the configuration of each region from the CDK's context: cdk.json,
 // and -c KEY=VALUE on the command line, where every value is text. The error says
 // everything that is wrong; a policy's is the one that `expunge policy lint` prints.
-func Configs(lookup func(key string) any) ([]Config, error) {
-	r := &reader{lookup: lookup}
+func Configs(context map[string]any) ([]Config, error) {
+	r := &reader{context: context, asked: map[string]bool{}}
 	regions := r.list("regions")
 	if len(regions) == 0 && len(r.problems) == 0 {
 		r.refuse("regions names no region: give a list in cdk.json, or -c regions=eu-west-1,us-east-1")
@@ -47,10 +47,24 @@ func Configs(lookup func(key string) any) ([]Config, error) {
 		r.problems = append(r.problems, c.problems()...)
 		configs = append(configs, c)
 	}
+	r.refuseOthers()
 	if err := r.err(); err != nil {
 		return nil, err
 	}
 	return configs, nil
+}
+
+// ours is the form of our keys. The CDK's own have other characters in them.
+var ours = regexp.MustCompile(`^[a-z]+(_[a-z]+)*$`)
+
+// refuseOthers refuses keys that nothing asked for: a misspelt one would leave its
+// default in force, and nobody would know.
+func (r *reader) refuseOthers() {
+	for _, key := range slices.Sorted(maps.Keys(r.context)) {
+		if ours.MatchString(key) && !r.asked[key] {
+			r.refuse("context has the key %s, which means nothing; there are %s", key, strings.Join(slices.Sorted(maps.Keys(r.asked)), ", "))
+		}
+	}
 }
 
 // err is everything that is wrong. What is wrong with all regions is said once.
@@ -108,8 +122,14 @@ func (r *reader) policies(folder string) (all []policy.Policy, readable bool) {
 
 // reader reads values of the context and keeps what is wrong with them.
 type reader struct {
-	lookup   func(key string) any
+	context  map[string]any
+	asked    map[string]bool
 	problems []error
+}
+
+func (r *reader) value(key string) any {
+	r.asked[key] = true
+	return r.context[key]
 }
 
 func (r *reader) refuse(format string, args ...any) {
@@ -117,7 +137,7 @@ func (r *reader) refuse(format string, args ...any) {
 }
 
 func (r *reader) text(key, otherwise string) string {
-	switch v := r.lookup(key).(type) {
+	switch v := r.value(key).(type) {
 	case nil:
 		return otherwise
 	case string:
@@ -140,14 +160,14 @@ func (r *reader) number(key string, otherwise int) int {
 }
 
 func (r *reader) seconds(key string, otherwise time.Duration) time.Duration {
-	if r.lookup(key) == nil {
+	if r.value(key) == nil {
 		return otherwise
 	}
 	return time.Duration(r.number(key, 0)) * time.Second
 }
 
 func (r *reader) flag(key string, otherwise bool) bool {
-	switch v := r.lookup(key).(type) {
+	switch v := r.value(key).(type) {
 	case nil:
 		return otherwise
 	case bool:
@@ -164,7 +184,7 @@ func (r *reader) flag(key string, otherwise bool) bool {
 // list reads a list, or its items with commas between them, as the command line gives them.
 func (r *reader) list(key string) []string {
 	var items []string
-	switch v := r.lookup(key).(type) {
+	switch v := r.value(key).(type) {
 	case nil:
 	case string:
 		items = strings.Split(v, ",")

@@ -43,6 +43,10 @@ func TestRefusals(t *testing.T) {
 		"a region without a policy": {[]any{"regions", "eu-west-1,eu-north-1"},
 			"no policy in testdata/policies is for region eu-north-1: its functions would have nothing to do"},
 
+		"a key that means nothing": {[]any{"evidence_year", "3"}, "context has the key evidence_year, which means nothing; there are architecture, batch_size, batch_window, code_signing, code_version, " +
+			"concurrency, customer_key, dead_letter_baseline, emulator, evidence_years, log_days, object_lock, object_lock_days, packages, page_emails, page_urls, " +
+			"permissions_boundary, policies, regions, scale, stage, termination_protection, ticket_emails, ticket_urls, visibility"},
+
 		"a stage in capitals":   {[]any{"stage", "Prod"}, `stage is "Prod"; it is 1 to 20 lower-case letters, digits and hyphens, and begins with a letter`},
 		"a stage that is empty": {[]any{"stage", ""}, `stage is ""; it is 1 to 20 lower-case letters, digits and hyphens, and begins with a letter`},
 		"a stage that is long":  {[]any{"stage", strings.Repeat("x", 21)}, `stage is "xxxxxxxxxxxxxxxxxxxxx"; it is 1 to 20 lower-case letters, digits and hyphens, and begins with a letter`},

@@ -124,7 +124,7 @@ func given(edits ...any) map[string]any {
 
 // configs reads a context as the application does.
 func configs(context map[string]any) ([]Config, error) {
-	return Configs(func(key string) any { return context[key] })
+	return Configs(context)
 }
 
 // synthesise declares the regions of a context and returns their templates by region.
