@@ -104,6 +104,7 @@ func (r *region) environment() []string {
 		"AWS_ACCESS_KEY_ID="+operator, "AWS_SECRET_ACCESS_KEY="+operator,
 		"AWS_CONFIG_FILE="+none, "AWS_SHARED_CREDENTIALS_FILE="+none, "AWS_EC2_METADATA_DISABLED=true",
 		"NO_PROXY=127.0.0.1,localhost", "no_proxy=127.0.0.1,localhost",
+		"TMPDIR="+filepath.Join(r.dir, "tmp"),
 		"ARCH="+architecture(), // make package builds for this machine: the functions run on it
 		"CDK_HOME="+filepath.Join(r.dir, "cdk"), "CDK_DISABLE_CLI_TELEMETRY=true", "CI=true",
 		"JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=20",

@@ -25,6 +25,3 @@
 // is repaired is not proved here but by the tests of the template. The effects are
 // looked at, and not how often a function was called.
 package e2e
-
-// Ministack is the version that the repairs are about. The Makefile installs it.
-const Ministack = "1.5.33"

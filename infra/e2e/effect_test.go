@@ -64,6 +64,9 @@ func (n *night) settles(ctx context.Context, t *testing.T) {
 	until(ctx, t, "the page of the busy store is given back", 30*time.Second, time.Second/5, func() (bool, error) {
 		return n.page(ctx, t, exports, busy).State == job.Retrying, nil
 	})
+	if refused := n.front.keepBusy(""); refused == 0 {
+		t.Error("the busy store was never asked")
+	}
 	for tenant, want := range map[string]job.PageState{plain: job.Completed, held: job.Completed, blocked: job.Dead, mired: job.Dead} {
 		until(ctx, t, "the page of "+tenant+" has ended", 20*time.Second, time.Second/5, func() (bool, error) {
 			p := n.page(ctx, t, exports, tenant)
@@ -80,15 +83,13 @@ func (n *night) settles(ctx context.Context, t *testing.T) {
 	n.exact(ctx, t, exportsBucket, oneOfThem, 1)
 	n.exact(ctx, t, exportsBucket, "exports/"+blocked+"/", 10)
 	n.exact(ctx, t, exportsBucket, "exports/"+mired+"/", 10)
-	n.exact(ctx, t, exportsBucket, "exports/"+busy+"/", 10)
 	if p := n.page(ctx, t, exports, held); p.Counts[job.Held] != 11 || p.Counts[job.Deleted] != 9 {
 		t.Errorf("of the tenant with holds: %v", p.Counts)
 	}
 
-	if refused := n.front.keepBusy(""); refused == 0 {
-		t.Error("the busy store was never asked")
-	}
-	until(ctx, t, "the page of the store that was busy has ended", 60*time.Second, time.Second/2, func() (bool, error) {
+	// Reconcile would send a lost message again after Settings.Overdue, 36 s here: this one
+	// is not lost but was given back by name, out of a batch whose others were settled.
+	until(ctx, t, "the page of the store that was busy has ended", 20*time.Second, time.Second/2, func() (bool, error) {
 		return n.page(ctx, t, exports, busy).State == job.Completed, nil
 	})
 	if p := n.page(ctx, t, exports, busy); p.Attempts < 2 || p.Counts[job.Deleted] != 10 {
@@ -126,7 +127,9 @@ func (n *night) letters(ctx context.Context, t *testing.T) {
 	seen := n.dlq(ctx, t, 1)
 	found := map[string]bool{}
 	for _, p := range seen.Pages {
-		found[p.Tenant+" "+string(p.Death)] = true
+		if p.Policy == exports { // the drill's page may lie there too
+			found[p.Tenant+" "+string(p.Death)] = true
+		}
 	}
 	if len(found) != 2 || !found[blocked+" forbidden"] || !found[mired+" forbidden"] {
 		t.Errorf("these pages lie dead: %v", found)

@@ -211,7 +211,7 @@ func (n *night) approves(ctx context.Context, t *testing.T) {
 // minute after the deployment is surely over. When a run starts needs no new approval. Then the drill begins, on the
 // policy that stays as it was.
 func (n *night) updates(ctx context.Context, t *testing.T) {
-	n.tick = time.Now().UTC().Add(2*n.took + 15*time.Second).Truncate(time.Minute).Add(time.Minute)
+	n.tick = time.Now().UTC().Add(n.took*3/2 + 10*time.Second).Truncate(time.Minute).Add(time.Minute)
 	for _, name := range []string{exports, uploads, digests} {
 		n.writePolicy(t, name, 2, n.tick)
 	}

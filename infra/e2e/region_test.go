@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"syscall"
 	"testing"
@@ -48,8 +49,9 @@ func TestRegion(t *testing.T) {
 		{"report-only touches nothing", n.reportsOnly},
 		{"dead letters", n.letters},
 		{"redrives", n.redrives},
-		{"closes and proves", n.closes},
+		{"each role is refused what is not its own", n.roles},
 		{"a drill", n.drilled},
+		{"closes and proves", n.closes},
 		{"the doctor finds nothing wrong in the end", n.doctor},
 	} {
 		start := time.Now()
@@ -62,21 +64,28 @@ func TestRegion(t *testing.T) {
 	r.front.check(t)
 }
 
+// emulator is the line of requirements.txt that names the emulator.
+var emulator = regexp.MustCompile(`(?m)^ministack==(.+)$`)
+
 // installed skips without the emulator, and refuses another version of it: the repairs
-// are about this one.
+// are about one.
 func installed(t *testing.T) {
 	t.Helper()
-	root, err := filepath.Abs(filepath.Join("..", ".."))
+	wanted, err := os.ReadFile("requirements.txt")
+	line := emulator.FindSubmatch(wanted)
+	if err != nil || line == nil {
+		t.Fatalf("requirements.txt names no ministack: %v", err)
+	}
+	python, err := filepath.Abs(filepath.Join("..", "..", ".e2e", "venv", "bin", "python"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	python := filepath.Join(root, ".e2e", "venv", "bin", "python")
 	if _, err := os.Stat(python); err != nil {
 		t.Skip("ministack is not installed in .e2e/venv: make e2e does that, where a package index answers")
 	}
 	out, err := exec.CommandContext(t.Context(), python, "-c", `import importlib.metadata as m; print(m.version("ministack"), end="")`).Output() //nolint:gosec // the test's own
-	if err != nil || string(out) != Ministack {
-		t.Fatalf("ministack is %q, and the test is about %s: remove .e2e/venv, and make e2e installs it (%v)", out, Ministack, err)
+	if err != nil || string(out) != string(line[1]) {
+		t.Fatalf("ministack is %q, and the test is about %s: remove .e2e/venv, and make e2e installs it (%v)", out, line[1], err)
 	}
 }
 
