@@ -83,7 +83,7 @@ func installed(t *testing.T) {
 	if _, err := os.Stat(python); err != nil {
 		t.Skip("ministack is not installed in .e2e/venv: make e2e does that, where a package index answers")
 	}
-	out, err := exec.CommandContext(t.Context(), python, "-c", `import importlib.metadata as m; print(m.version("ministack"), end="")`).Output() //nolint:gosec // the test's own
+	out, err := exec.CommandContext(t.Context(), python, "-c", `import importlib.metadata as m; print(m.version("ministack"), end="")`).Output()
 	if err != nil || string(out) != string(line[1]) {
 		t.Fatalf("ministack is %q, and the test is about %s: remove .e2e/venv, and make e2e installs it (%v)", out, line[1], err)
 	}

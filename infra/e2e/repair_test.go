@@ -68,7 +68,7 @@ type resource struct {
 
 func readTemplate(t *testing.T, name string) (all template) {
 	t.Helper()
-	data, err := os.ReadFile(name) //nolint:gosec // what the CDK wrote
+	data, err := os.ReadFile(name)
 	if err == nil {
 		err = json.Unmarshal(data, &all)
 	}
@@ -158,8 +158,8 @@ func (r *region) lockEvidence(ctx context.Context, t *testing.T) (needed bool) {
 			continue
 		}
 		needed = true
-		mode, _ := in(rule, "Mode").(string)  //nolint:errcheck // an empty mode is refused
-		days, _ := in(rule, "Days").(float64) //nolint:errcheck // and so are no days
+		mode, _ := in(rule, "Mode").(string)
+		days, _ := in(rule, "Days").(float64)
 		if err := r.lock(ctx, bucket, s3types.ObjectLockRetentionMode(mode), int32(days)); err != nil {
 			t.Fatal(err)
 		}
@@ -201,7 +201,7 @@ func (r *region) grantMore(ctx context.Context, t *testing.T) (needed bool) {
 	added := map[string]any{}
 	for _, id := range r.template.of("AWS::IAM::Policy") {
 		p := r.template.Resources[id].Properties
-		statements, _ := in(p, "PolicyDocument", "Statement").([]any) //nolint:errcheck // without one there is nothing to do
+		statements, _ := in(p, "PolicyDocument", "Statement").([]any)
 		var more []any
 		for _, s := range statements {
 			actions := texts(in(s, "Action"))
@@ -301,9 +301,9 @@ func (r *region) nameSessionsOf(ctx context.Context, t *testing.T, url string) (
 	if err := json.Unmarshal([]byte(out.Attributes[string(name)]), &document); err != nil {
 		t.Fatalf("the policy of %s: %v", url, err)
 	}
-	statements, _ := document["Statement"].([]any) //nolint:errcheck // without one there is nothing to do
+	statements, _ := document["Statement"].([]any)
 	for _, s := range statements {
-		condition, _ := in(s, "Condition", "ArnNotEquals").(map[string]any) //nolint:errcheck // most have none
+		condition, _ := in(s, "Condition", "ArnNotEquals").(map[string]any)
 		roles := texts(condition["aws:PrincipalArn"])
 		if len(roles) == 0 {
 			continue
@@ -346,7 +346,7 @@ func (r *region) setInstants(ctx context.Context, t *testing.T) (needed bool) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		zone, _ := r.template.Resources[id].Properties["ScheduleExpressionTimezone"].(string) //nolint:errcheck // without one it is UTC
+		zone, _ := r.template.Resources[id].Properties["ScheduleExpressionTimezone"].(string)
 		input := aws.ToString(was.Target.Input)
 		if strings.Contains(input, instantLiteral) {
 			needed = true

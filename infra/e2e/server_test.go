@@ -112,7 +112,7 @@ func (s *server) stop(t *testing.T) {
 
 // tail is the end of a file, without the metrics that the functions print.
 func tail(name string, lines int) string {
-	data, err := os.ReadFile(name) //nolint:gosec // a file of the test
+	data, err := os.ReadFile(name)
 	if err != nil {
 		return err.Error()
 	}
@@ -164,7 +164,7 @@ func until(ctx context.Context, t *testing.T, what string, limit, every time.Dur
 
 // command runs a program in a folder and returns what it prints.
 func command(ctx context.Context, dir string, env []string, name string, args ...string) (out, diagnostics string, err error) {
-	cmd := exec.CommandContext(ctx, name, args...) //nolint:gosec // the test's own programs
+	cmd := exec.CommandContext(ctx, name, args...)
 	// A program that starts others is asked to end before it is killed with its pipes.
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second
