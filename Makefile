@@ -142,6 +142,14 @@ check: lint test infra-test ## what has to pass before a change: lint, test, inf
 	@was=$$(git status --porcelain; git diff | git hash-object --stdin); $(MAKE) --silent golden && \
 	[ "$$was" = "$$(git status --porcelain; git diff | git hash-object --stdin)" ] || { git status --short; echo "the golden files are not what the code writes"; exit 1; }
 
+.PHONY: e2e
+# The emulator and all that it needs stand at exact versions in infra/e2e/requirements.txt.
+e2e: ## deploy to an emulator that others wrote (ministack, from PyPI) with the CDK's command line, and play a bad night there
+	@cmp -s infra/e2e/requirements.txt .e2e/venv/installed || { rm -rf .e2e/venv; python3 -m venv .e2e/venv && \
+	.e2e/venv/bin/pip install --quiet --disable-pip-version-check --retries 1 --timeout 20 -r infra/e2e/requirements.txt && \
+	cp infra/e2e/requirements.txt .e2e/venv/installed; } || { echo "SKIPPED: ministack can not be installed here (python3 with venv, and a package index)"; exit 0; }; \
+	EXPUNGE_E2E=1 go test -count=1 -v -timeout 15m -run '^TestRegion$$' ./infra/e2e
+
 emulator: ## serve the embedded AWS on 127.0.0.1:4566 for the AWS CLI and other programs, until Ctrl-C
 	@go build -o .bin/emulator ./internal/cmd/emulator && exec .bin/emulator
 
