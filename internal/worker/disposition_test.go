@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/expunge-aws/expunge/internal/audit"
 	"github.com/expunge-aws/expunge/internal/contract"
 	"github.com/expunge-aws/expunge/internal/failure"
 	"github.com/expunge-aws/expunge/internal/hold"
@@ -92,7 +93,7 @@ func (w *world) wantEnd(reason job.Reason) {
 }
 
 // TestDisposition_ALetterThatCanNotBeWritten keeps the message (SQ-11, R122),
-// whatever the class, and the next delivery writes it.
+// whatever the class, and says so (R71); the next delivery writes it.
 func TestDisposition_ALetterThatCanNotBeWritten(t *testing.T) {
 	for _, c := range failure.Classes() {
 		for name, h := range map[string]handler{"refused": failing(class(c)), "written, answer lost": func(apply func() error) error { _ = apply(); return class(c) }} {
@@ -103,6 +104,7 @@ func TestDisposition_ALetterThatCanNotBeWritten(t *testing.T) {
 			if p := w.row(); p.State != job.Dead || !p.Death.LetterAt.IsZero() || w.acked != 0 {
 				t.Errorf("%s %s: %+v, %d acknowledged", c, name, p, w.acked)
 			}
+			w.wantUnlettered(c, w.row().ID)
 			w.drain()
 			if p := w.row(); p.Death.LetterAt.IsZero() || w.acked != 1 || len(w.queue.PeekLetters()) == 0 {
 				t.Errorf("%s %s: %+v, %d acknowledged", c, name, p, w.acked)
@@ -116,9 +118,35 @@ func TestDisposition_ALetterThatCanNotBeWritten(t *testing.T) {
 			if w.acked != 0 {
 				t.Errorf("%s %s: a malformed message was acknowledged without its letter", c, name)
 			}
+			w.wantUnlettered(c, "")
 			w.drainLetters(1 + map[bool]int{true: 1}[name != "refused"])
 		}
 	}
+}
+
+// wantUnlettered fails unless one event says that a dead letter could not be written,
+// and of which page it is.
+func (w *world) wantUnlettered(c failure.Class, page job.PageID) {
+	w.t.Helper()
+	events := w.events(audit.Retried)
+	if len(events) != 1 || events[0].FailureClass != c || events[0].Operation == "" || events[0].MessageID == "" || events[0].JobID != page {
+		w.t.Errorf("R71: %s: %+v", c, events)
+	}
+}
+
+// TestR71_ALetterOfARefusedRedriveThatCanNotBeWritten: the same of a dead page that was
+// moved around the gates.
+func TestR71_ALetterOfARefusedRedriveThatCanNotBeWritten(t *testing.T) {
+	w := newWorld(t, setup{keys: []string{"a"}})
+	w.on("list", failing(class(failure.Forbidden)))
+	w.drain()
+	w.clock.advance(day)
+	w.queue.NativeRedrive(w.run.Mode)
+	w.on("dead-letter", failing(class(failure.Network)))
+	w.invoke()
+	w.wantUnlettered(failure.Network, w.row().ID)
+	w.drain()
+	w.wantLetters(job.ReasonForbidden)
 }
 
 // TestDisposition_AResumeWithoutItsEvidence deletes nothing: what was decided, and

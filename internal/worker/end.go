@@ -71,7 +71,7 @@ func (w *Worker) die(ctx context.Context, x *delivery, reason job.Reason, class 
 // letter makes a dead page's letter durable and then lets the message go.
 func (w *Worker) letter(ctx context.Context, x *delivery) next {
 	if err := w.Letters.DeadLetter(ctx, w.letterOf(x)); err != nil {
-		return later(w.backoff(x.page.Tries(), err))
+		return w.unlettered(w.event(audit.Retried, x), x.page.Tries(), err)
 	}
 	lettered, err := x.page.Lettered(w.Clock.Now())
 	if err == nil {
@@ -84,6 +84,14 @@ func (w *Worker) letter(ctx context.Context, x *delivery) next {
 	e.Reason, e.FailureClass = x.page.Death.Reason, x.page.LastClass
 	w.emit(e)
 	return ack()
+}
+
+// unlettered keeps a message whose dead letter could not be written: it is the only
+// copy (SQ-11). It says so (R71), for nothing else does until a later try succeeds.
+func (w *Worker) unlettered(e audit.Event, tries int, err error) next {
+	e.FailureClass, e.Operation = failure.Of(err), failure.Op(err)
+	w.emit(e)
+	return later(w.backoff(tries, err))
 }
 
 func (w *Worker) letterOf(x *delivery) job.Letter {
@@ -105,7 +113,7 @@ func (w *Worker) refuseDead(ctx context.Context, x *delivery) next {
 		return ack()
 	}
 	if err := w.Letters.DeadLetter(ctx, w.letterOf(x)); err != nil {
-		return later(w.backoff(x.Receives, err))
+		return w.unlettered(w.event(audit.Retried, x), x.Receives, err)
 	}
 	e := w.event(audit.RedriveRefused, x)
 	e.Reason = x.page.Death.Reason

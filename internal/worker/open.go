@@ -60,7 +60,7 @@ func (w *Worker) undecodable(ctx context.Context, d job.Delivery, err error) nex
 func (w *Worker) quarantine(ctx context.Context, d job.Delivery, l job.Letter, reason job.Reason) next {
 	l.Body, l.Reason, l.FirstAt, l.FailedAt = d.Body, reason, d.SentAt, w.Clock.Now()
 	if err := w.Letters.DeadLetter(ctx, l); err != nil {
-		return later(w.backoff(d.Receives, err)) // not acknowledged: the message is the only copy (SQ-11)
+		return w.unlettered(audit.Event{Event: audit.Retried, Region: w.Region, RunID: l.RunID, JobID: l.PageID, MessageID: d.MessageID}, d.Receives, err)
 	}
 	w.emit(audit.Event{
 		Event: audit.DeadLettered, Region: w.Region, RunID: l.RunID, JobID: l.PageID, Policy: l.Policy, Version: l.Version,
