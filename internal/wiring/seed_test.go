@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"net/url"
 	"os"
 	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
+	s3types "github.com/aws/aws-sdk-go-v2/service/s3/types"
 
 	"github.com/expunge-aws/expunge/internal/emulator/s3"
 	"github.com/expunge-aws/expunge/internal/emulator/wire"
@@ -183,11 +185,13 @@ func (r *region) forget(id job.RunID) {
 func (r *region) objects() []string {
 	r.t.Helper()
 	var keys []string
-	for in := (&awss3.ListObjectsV2Input{Bucket: aws.String(bucket)}); ; {
+	for in := (&awss3.ListObjectsV2Input{Bucket: aws.String(bucket), EncodingType: s3types.EncodingTypeUrl}); ; {
 		out, err := r.s3c.ListObjectsV2(r.t.Context(), in)
 		must(r.t, err)
 		for _, o := range out.Contents {
-			keys = append(keys, *o.Key)
+			key, err := url.QueryUnescape(*o.Key)
+			must(r.t, err)
+			keys = append(keys, key)
 		}
 		if in.ContinuationToken = out.NextContinuationToken; in.ContinuationToken == nil {
 			return keys

@@ -25,6 +25,11 @@ func Needs(e *contract.Environment) []*string {
 // as it came, because its decoder is stricter than the library's.
 type Func func(context.Context, json.RawMessage) (enqueue.Receipt, error)
 
+// Invoke is what the library calls instead, and so the payload comes whole.
+func (f Func) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
+	return wiring.Answer(f(ctx, payload))
+}
+
 // New wires an enqueuer of the policies in the folder.
 func New(p wiring.Parts, folder fs.FS) (Func, error) {
 	deployed, err := policy.ReadFolder(folder)

@@ -24,6 +24,11 @@ func Needs(e *contract.Environment) []*string {
 // hold.Status, a hold.Released or a hold.Holds, as the request asks for.
 type Func func(context.Context, json.RawMessage) (any, error)
 
+// Invoke is what the library calls instead, and so the payload comes whole.
+func (f Func) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
+	return wiring.Answer(f(ctx, payload))
+}
+
 // New wires a keeper.
 func New(p wiring.Parts) (Func, error) {
 	k, err := hold.New(hold.Config{

@@ -26,6 +26,11 @@ func Needs(e *contract.Environment) []*string {
 // type that package redrive names for the request's op.
 type Func func(context.Context, json.RawMessage) (any, error)
 
+// Invoke is what the library calls instead, and so the payload comes whole.
+func (f Func) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
+	return wiring.Answer(f(ctx, payload))
+}
+
 // New wires a redriver.
 func New(p wiring.Parts) (Func, error) {
 	r, err := redrive.New(redrive.Config{
