@@ -9,6 +9,7 @@ import (
 
 	"github.com/expunge-aws/expunge/internal/failure"
 	"github.com/expunge-aws/expunge/internal/hold"
+	"github.com/expunge-aws/expunge/internal/job"
 )
 
 // object writes a request with one field of its good form replaced; "" takes it away.
@@ -115,4 +116,48 @@ func TestABadRequestChangesNothing(t *testing.T) {
 	if answer != nil || !failure.Is(err, failure.Invalid) || !strings.Contains(err.Error(), "reason") || len(w.calls) != 0 {
 		t.Errorf("%v, %v, calls %v", answer, err, w.calls)
 	}
+}
+
+// FuzzDecode: what is accepted is exactly one order in its alphabets, what is not is
+// refused without being quoted.
+func FuzzDecode(f *testing.F) {
+	for _, payload := range []string{
+		`{"place":{"id":"h-1","tenant":"acme","scope":"item","value":"exports/acme/a","by":"counsel","reason":"case 2291"}}`,
+		`{"place":{"tenant":"acme","scope":"tenant","by":"counsel","reason":"case 2291"}}`, `{"ask":{"id":"h-1","tenant":"acme"}}`,
+		`{"release":{"id":"h-1","tenant":"acme","by":"counsel","reason":"closed"}}`, `{"list":{"tenant":"acme"}}`, `{"list":{"tenant":".."}}`,
+		`{"list":{"tenant":"acme"},"ask":{"id":"h-1","tenant":"acme"}}`, `{"LIST":{"tenant":"acme"}}`, `{"list":null}`, `{"list":{"tenant":"acme"}}{}`, "null", "",
+	} {
+		f.Add([]byte(payload))
+	}
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		r, err := hold.Decode(payload)
+		if err != nil {
+			if !failure.Is(err, failure.Invalid) || len(payload) > 40 && strings.Contains(err.Error(), string(payload)) {
+				t.Errorf("%v", err)
+			}
+			return
+		}
+		var tenants []string
+		if r.Place != nil {
+			tenants = append(tenants, r.Place.Tenant)
+			if (r.Place.Scope == hold.Tenant) != (r.Place.Value == "") || r.Place.By == "" || r.Place.Reason == "" {
+				t.Errorf("%+v", *r.Place)
+			}
+		}
+		if r.Ask != nil {
+			tenants = append(tenants, r.Ask.Tenant)
+		}
+		if r.Release != nil {
+			tenants = append(tenants, r.Release.Tenant)
+			if r.Release.By == "" || r.Release.ID == "" {
+				t.Errorf("%+v", *r.Release)
+			}
+		}
+		if r.List != nil {
+			tenants = append(tenants, r.List.Tenant)
+		}
+		if len(tenants) != 1 || !job.ValidTenant(tenants[0]) {
+			t.Errorf("%s is accepted for %q", payload, tenants)
+		}
+	})
 }

@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"math/big"
+	"slices"
 	"strings"
 	"testing"
 
@@ -114,6 +116,48 @@ func TestS9GuardIsMonotone(t *testing.T) {
 		}
 		if f.Candidates > p.Limits.MaxObjects && len(p.Guard(f)) == 0 {
 			t.Fatal("S9: max_objects was crossed without a finding")
+		}
+	})
+}
+
+// The guard against its rule, told once more in fractions: it finds exactly the limits
+// that are crossed, and at a limit none is.
+func TestS9GuardIsItsRule(t *testing.T) {
+	fraction := func(n int, parts int64) *big.Rat { return big.NewRat(int64(n), parts) }
+	times := func(r *big.Rat, n int) *big.Rat { return new(big.Rat).Mul(r, fraction(n, 1)) }
+	rapid.Check(t, func(t *rapid.T) {
+		objects := rapid.IntRange(1, 3_000).Draw(t, "objects")
+		share, growth := rapid.IntRange(1, 10_000).Draw(t, "share"), rapid.IntRange(100, 10_000).Draw(t, "growth")
+		p := defaults()
+		p.Limits.MaxObjects, p.Limits.MaxShare, p.Limits.MaxGrowth = objects, float64(share)/10_000, float64(growth)/100
+		f := GuardFacts{Examined: rapid.IntRange(0, 3_000).Draw(t, "examined"), History: rapid.SliceOfN(rapid.IntRange(0, 300), 0, 10).Draw(t, "history")}
+		f.Candidates = rapid.OneOf(rapid.IntRange(0, f.Examined), rapid.Just(min(f.Examined, objects)), rapid.Just(f.Examined*share/10_000)).Draw(t, "candidates")
+
+		var want []string
+		if f.Candidates > objects {
+			want = append(want, "max_objects")
+		}
+		if f.Examined >= 1000 && fraction(f.Candidates, 1).Cmp(times(fraction(share, 10_000), f.Examined)) > 0 {
+			want = append(want, "max_share")
+		}
+		if len(f.History) >= 3 {
+			last := slices.Sorted(slices.Values(f.History[:min(7, len(f.History))]))
+			usual := fraction(last[len(last)/2]+last[(len(last)-1)/2], 2)
+			if usual.Sign() == 0 {
+				usual = fraction(max(last[len(last)-1], 1), 1)
+			}
+			if fraction(f.Candidates, 1).Cmp(new(big.Rat).Mul(fraction(growth, 100), usual)) > 0 {
+				want = append(want, "max_growth")
+			}
+		}
+		got := p.Guard(f)
+		for i, finding := range got {
+			if i >= len(want) || !strings.Contains(finding, want[i]) {
+				t.Fatalf("%+v under %+v: %q, want %q", f, p.Limits, got, want)
+			}
+		}
+		if len(got) != len(want) {
+			t.Fatalf("%+v under %+v: %q, want %q", f, p.Limits, got, want)
 		}
 	})
 }
