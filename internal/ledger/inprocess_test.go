@@ -148,8 +148,9 @@ func (w *inProcess) Do(r *http.Request) (*http.Response, error) {
 		return nil, errNoAnswer
 	case late:
 		f.ghosts++
-		f.late.add(func() { w.serve(r, body, nil) })
+		f.late.add(func() { w.serve(r, body, nil) }) //nolint:bodyclose // a recorded answer holds nothing
 		return nil, errNoAnswer
+	default:
 	}
 	answer := w.serve(r, body, f)
 	f.yield()

@@ -173,7 +173,7 @@ func (s *shelf) history(number int64, start row) *history {
 	}}
 	var group sync.WaitGroup
 	for id := range 4 {
-		c := &client{history: h, id: id, name: fmt.Sprintf("%d-%d", number, id), chance: rand.New(rand.NewPCG(uint64(number), uint64(id)))} //nolint:gosec // a number is no negative one
+		c := &client{history: h, id: id, name: fmt.Sprintf("%d-%d", number, id), chance: rand.New(rand.NewPCG(uint64(number), uint64(id)))}
 		play := c.work
 		if id == 3 {
 			play = c.veto
@@ -419,8 +419,8 @@ func modelFrom(start row) porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return start },
 		Step: func(state, input, output any) (bool, any) {
-			return state.(row).after(input.(question), output.(answer))
-		}, //nolint:errcheck // porcupine hands over what it was given
+			return state.(row).after(input.(question), output.(answer)) //nolint:errcheck // porcupine hands over what it was given
+		},
 	}
 }
 
@@ -435,6 +435,7 @@ func (r row) after(q question, a answer) (bool, row) {
 	case opHold: // it looks again until it is done
 		r.epoch++
 		return a.told == unknown || a.told == done && a.epoch == r.epoch, r
+	default: // what writes the page
 	}
 	holds := q.next.Rev == r.page.Rev+1 && (q.op != opIntend || q.epoch == r.epoch) && !(q.child && r.child)
 	may := a.told != done // nothing happens
