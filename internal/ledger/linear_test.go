@@ -2,6 +2,7 @@ package ledger_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -31,19 +32,25 @@ const (
 	historiesTime  = 20 * time.Second
 )
 
+// A recorded run plays as many as it is told, however long it takes.
+var histories = flag.Int("histories", 0, "play so many histories of a page, without a limit on time")
+
 // TestS11_S13_ClaimsAndIntentsAreLinearizable: whatever several workers, a scan and a
 // counsel do to one page at once, and whatever answers are lost, there is an order in
 // which each call happened at one instant between its question and its answer, and in
 // that order each write found the revision and the epoch that it named. So of two
 // claims one fails, and so does what is written under a lost one.
 func TestS11_S13_ClaimsAndIntentsAreLinearizable(t *testing.T) {
-	n := historiesWhole
+	n, limit := historiesWhole, historiesTime
 	if raced || testing.Short() {
 		n = historiesShort
 	}
+	if *histories > 0 {
+		n, limit = *histories, 24*time.Hour
+	}
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // little is kept, and a fifth of the time goes into looking for it
 	start := time.Now()
-	seen, wrong := newShelf(t, nil).play(n, 1)
+	seen, wrong := newShelf(t, nil).play(n, 1, limit)
 	t.Logf("%v: %s", time.Since(start).Round(10*time.Millisecond), &seen)
 	if len(wrong) > 0 {
 		t.Errorf("a history has no order:\n%s", wrong[0])
@@ -68,7 +75,7 @@ func TestTheOrderIsMissed(t *testing.T) {
 		{"the condition looked at before the write", torn, 100, 40},
 		{"no condition on the epoch", epochless, 2000, 3},
 	} {
-		seen, wrong := newShelf(t, c.spoil).play(c.n, c.want)
+		seen, wrong := newShelf(t, c.spoil).play(c.n, c.want, historiesTime)
 		t.Logf("%s: %d of %d histories have no order", c.name, len(wrong), seen.histories)
 		if len(wrong) < c.want {
 			t.Errorf("%s is noticed in %d histories, want %d", c.name, len(wrong), c.want)
@@ -115,8 +122,8 @@ func (s *shelf) page() row {
 // play plays n histories, several at a time, until so many have no order or time is
 // over. It returns what was seen, and those without an order. A history goes on with the page
 // that the one before it has left, until that page has ended.
-func (s *shelf) play(n, enough int) (tally, []string) {
-	end := time.Now().Add(historiesTime)
+func (s *shelf) play(n, enough int, limit time.Duration) (tally, []string) {
+	end := time.Now().Add(limit)
 	var (
 		next  atomic.Int64
 		mu    sync.Mutex
