@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -162,15 +161,19 @@ func until(ctx context.Context, t *testing.T, what string, limit, every time.Dur
 	}
 }
 
-// command runs a program in a folder and returns what it prints.
+// command runs a program in a folder and returns what it prints. What the program has
+// started ends with it.
 func command(ctx context.Context, dir string, env []string, name string, args ...string) (out, diagnostics string, err error) {
 	cmd := exec.CommandContext(ctx, name, args...)
-	// A program that starts others is asked to end before it is killed with its pipes.
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second
 	cmd.Dir, cmd.Env = dir, env
 	var stdout, stderr strings.Builder
-	cmd.Stdout, cmd.Stderr = io.Writer(&stdout), &stderr
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err = cmd.Run()
+	if ctx.Err() != nil && cmd.Process != nil {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // nobody may be left
+	}
 	return stdout.String(), stderr.String(), err
 }
