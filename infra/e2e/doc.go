@@ -13,15 +13,18 @@
 // and schedules fit together, and that the functions and the tool do over a second
 // implementation of the services what they do over ours. ministack evaluates IAM:
 // each function runs with the policies of its own role, so a missing grant fails here,
-// and so does a queue's or a bucket's policy that refuses the wrong one.
+// and so does a queue's or a bucket's policy that refuses the wrong one. What a role must
+// not do is tried with its own session, and refused.
 //
 // # What it is not evidence for
 //
 // Alarms and metrics, which ministack does not derive from queues or logs; the
 // scheduler's retries, dead letters, time zones and context attributes; encryption,
-// lifecycle rules and retention of logs; quotas, throttling and latency; that a grant
-// is not too wide. Where ministack drops or bends what the template says, a repair
-// with a name puts it right from outside (see repair_test.go and front_test.go); what
-// is repaired is not proved here but by the tests of the template. The effects are
-// looked at, and not how often a function was called.
+// lifecycle rules and retention of logs; conditions on S3 writes; quotas, throttling and
+// latency; that a grant is no wider than what is tried.
+//
+// Where ministack drops or bends what the template says, a repair with a name puts it
+// right from outside (see repair_test.go and front_test.go); what is repaired is not
+// proved here but by the tests of the template. The effects are looked at, and not how
+// often a function was called.
 package e2e
