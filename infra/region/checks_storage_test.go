@@ -82,19 +82,20 @@ func checkEvidence(t template) []string {
 	return p
 }
 
-// checkEvidenceLife asks that evidence ends after its years and not before, and becomes
-// cheaper in between without being out of reach (R142).
+// checkEvidenceLife asks that evidence ends after its years, not before and not long
+// after, and becomes cheaper in between without being out of reach (R142).
 func checkEvidenceLife(t template) []string {
 	var p problems
 	kept := float64(t.config.EvidenceYears * 365)
-	ends, cools := 0, 0
+	ends, cools, removed := 0, 0, 0
 	for _, rule := range values(t.thing(kindBucket, "Evidence").at("LifecycleConfiguration", "Rules")) {
-		for _, end := range []any{at(rule, "ExpirationInDays"), at(rule, "NoncurrentVersionExpiration", "NoncurrentDays")} {
-			if end == nil {
-				continue
-			}
+		if end := at(rule, "ExpirationInDays"); end != nil {
 			ends++
 			p.want(end == kept, "evidence ends after %v days, want %.0f", end, kept)
+		}
+		if after := at(rule, "NoncurrentVersionExpiration", "NoncurrentDays"); after != nil {
+			removed++ // counted from the end: the first one is a delete marker
+			p.want(after == 90.0, "evidence is kept for %v days after its end, want 90", after)
 		}
 		for _, way := range []string{"ExpirationDate", "NoncurrentVersionExpirationInDays", "ExpiredObjectDeleteMarker"} {
 			p.want(at(rule, way) == nil, "evidence ends by %s", way)
@@ -106,7 +107,7 @@ func checkEvidenceLife(t template) []string {
 		}
 		p.want(word(at(rule, "Status")) == "Enabled", "a rule of the evidence's life is %s", word(at(rule, "Status")))
 	}
-	p.want(ends == 2, "evidence or its old versions never end")
+	p.want(ends == 1 && removed == 1, "evidence or its old versions never end")
 	p.want(cools == 1, "evidence stays in the dearest class")
 	for _, of := range t.config.Policies {
 		p.want(kept >= float64(of.RetentionDays), "evidence ends before what %s keeps", of.Name)

@@ -135,6 +135,12 @@ var mutations = []mutation{
 		d.set("Evidence", 365.0, "LifecycleConfiguration", "Rules", 1, "ExpirationInDays")
 	}},
 	{"evidence for ever (R142)", "evidence-life", func(d *draft) { d.drop("Evidence", "LifecycleConfiguration", "Rules", 1) }},
+	{"evidence for twice its years (R142)", "evidence-life", func(d *draft) {
+		d.set("Evidence", 2555.0, "LifecycleConfiguration", "Rules", 1, "NoncurrentVersionExpiration", "NoncurrentDays")
+	}},
+	{"removed evidence that can not be brought back", "evidence-life", func(d *draft) {
+		d.set("Evidence", 1.0, "LifecycleConfiguration", "Rules", 1, "NoncurrentVersionExpiration", "NoncurrentDays")
+	}},
 	{"evidence out of reach", "evidence-life", func(d *draft) {
 		d.set("Evidence", "DEEP_ARCHIVE", "LifecycleConfiguration", "Rules", 0, "Transitions", 0, "StorageClass")
 	}},
