@@ -28,6 +28,12 @@ type widget struct {
 		Title, Markdown string
 		Metrics         []any
 		Alarms          []string
+		Annotations     struct {
+			Horizontal []struct {
+				Label string
+				Value float64
+			}
+		}
 	}
 }
 
@@ -132,6 +138,26 @@ func TestDashboardIsOfOneStageAndRegion(t *testing.T) {
 	if name, _, err := dashboardOf(one()); err != nil || name != "expunge-prod-eu-west-1" {
 		t.Errorf("%q, %v", name, err)
 	}
+}
+
+// TestDashboardTable writes down what is drawn, so that a reviewer sees which signal
+// stands under which title.
+func TestDashboardTable(t *testing.T) {
+	_, widgets, err := dashboardOf(one())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for _, w := range widgets {
+		fmt.Fprintln(&b, strings.TrimSpace(w.Type+" "+w.Properties.Title+w.Properties.Markdown))
+		for _, metric := range w.Properties.Metrics {
+			fmt.Fprintln(&b, "  "+word(metric))
+		}
+		for _, line := range w.Properties.Annotations.Horizontal {
+			fmt.Fprintf(&b, "  %s from %v on\n", line.Label, line.Value)
+		}
+	}
+	golden(t, "dashboard.golden", b.String())
 }
 
 // A search of a namespace that is not in quotes finds nothing where the stage has a hyphen.
