@@ -116,9 +116,10 @@ diff: region ## show what deploying REGION= would change, permissions first
 deploy: region ## deploy REGION=, after showing what changes in permissions
 	@$(CDK) deploy $(SETTINGS) "Expunge-$$REGION"
 
-# Only an update takes the protection away, and destroy asks before it does anything.
+# Only an update takes the protection away, and it deploys what this work tree says: it asks as deploy does
+# where permissions change. Destroy asks again before it takes anything away.
 destroy: region ## take REGION='s stack away; its ledger, evidence and logs stay
-	@$(CDK) deploy $(SETTINGS) -c termination_protection=false --require-approval never "Expunge-$$REGION" && \
+	@$(CDK) deploy $(SETTINGS) -c termination_protection=false "Expunge-$$REGION" && \
 	$(CDK) destroy $(SETTINGS) -c termination_protection=false "Expunge-$$REGION"
 
 .PHONY: region
