@@ -1,7 +1,6 @@
 package region
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"debug/elf"
 	"encoding/hex"
@@ -129,7 +128,7 @@ func (c Config) copyPolicies(to string) error {
 		if p.Region != c.Region {
 			continue
 		}
-		if err := os.WriteFile(filepath.Join(to, file), bytes.Clone(data), 0o644); err != nil { //nolint:gosec // Lambda's user reads it
+		if err := os.WriteFile(filepath.Join(to, file), data, 0o644); err != nil { //nolint:gosec // Lambda's user reads it
 			return err
 		}
 	}
