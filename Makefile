@@ -102,7 +102,7 @@ LAMBDA := CGO_ENABLED=0 GOOS=linux GOARCH=$(ARCH:x86_64=amd64) go build -trimpat
 .PHONY: package synth
 # cdk.json names this target as its build step, so plain cdk commands run it too.
 package: ## build the functions for Lambda, ARCH=arm64 or x86_64, and the CDK application
-	@mkdir -p .build/bin && $(LAMBDA) -o .build/bin/ ./functions/...
+	@umask 022 && mkdir -p .build/bin && $(LAMBDA) -o .build/bin/ ./functions/...
 	@for f in .build/bin/*; do mkdir -p .build/packages/$${f##*/} && mv -f "$$f" .build/packages/$${f##*/}/bootstrap; done
 	@go build -buildvcs=false -ldflags='-s -w' -o .build/infra ./infra
 
