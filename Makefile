@@ -102,7 +102,7 @@ LAMBDA := CGO_ENABLED=0 GOOS=linux GOARCH=$(ARCH:x86_64=amd64) go build -trimpat
 .PHONY: package synth
 # cdk.json names this target as its build step, so plain cdk commands run it too.
 package: ## build the functions for Lambda, ARCH=arm64 or x86_64, and the CDK application
-	@mkdir -p .build/bin && $(LAMBDA) -o .build/bin/ ./functions/...
+	@umask 022 && mkdir -p .build/bin && $(LAMBDA) -o .build/bin/ ./functions/...
 	@for f in .build/bin/*; do mkdir -p .build/packages/$${f##*/} && mv -f "$$f" .build/packages/$${f##*/}/bootstrap; done
 	@go build -buildvcs=false -ldflags='-s -w' -o .build/infra ./infra
 
@@ -116,9 +116,10 @@ diff: region ## show what deploying REGION= would change, permissions first
 deploy: region ## deploy REGION=, after showing what changes in permissions
 	@$(CDK) deploy $(SETTINGS) "Expunge-$$REGION"
 
-# Only an update takes the protection away, and destroy asks before it does anything.
+# Only an update takes the protection away, and it deploys what this work tree says: it asks as deploy does
+# where permissions change. Destroy asks again before it takes anything away.
 destroy: region ## take REGION='s stack away; its ledger, evidence and logs stay
-	@$(CDK) deploy $(SETTINGS) -c termination_protection=false --require-approval never "Expunge-$$REGION" && \
+	@$(CDK) deploy $(SETTINGS) -c termination_protection=false "Expunge-$$REGION" && \
 	$(CDK) destroy $(SETTINGS) -c termination_protection=false "Expunge-$$REGION"
 
 .PHONY: region

@@ -68,6 +68,10 @@ func checkPlainHTTP(t template) []string {
 				return s.effect == "Deny" && anyone(s.principal) && slices.Equal(s.actions, []string{actions}) &&
 					slices.Equal(s.resources, resources) && s.condition == `{"Bool":{"aws:SecureTransport":"false"}}`
 			}), "%s %s does not refuse plain HTTP", kind, x.name)
+			p.want(kind != kindBucket || slices.ContainsFunc(t.on(x), func(s statement) bool {
+				return s.effect == "Deny" && anyone(s.principal) && slices.Equal(s.actions, []string{actions}) &&
+					slices.Equal(s.resources, resources) && s.condition == `{"NumericLessThan":{"s3:TlsVersion":1.2}}`
+			}), "%s %s takes TLS of before 1.2", kind, x.name)
 		}
 	}
 	return p
@@ -224,6 +228,7 @@ func checkTopics(t template) []string {
 	var got, to []string
 	for _, s := range t.things("AWS::SNS::Subscription") {
 		got = append(got, strings.Join([]string{s.word("TopicArn"), s.word("Protocol"), s.word("Endpoint")}, " "))
+		p.want(s.at("RawMessageDelivery") == nil && s.at("FilterPolicy") == nil, "%s is not told of every alarm, or not as SNS says it: an incident tool confirms and reads SNS's own form", s.word("Endpoint"))
 	}
 	for topic, s := range map[string]Subscribers{"<PageTopic>": t.config.PageTo, "<TicketTopic>": t.config.TicketTo} {
 		for _, email := range s.Emails {

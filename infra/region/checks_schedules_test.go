@@ -25,7 +25,8 @@ func checkSchedules(t template) []string {
 		p.want(s.word("Target", "DeadLetterConfig", "Arn") == "<ScheduleDeadLetters.Arn>", "what schedule %s can not deliver is lost", s.name)
 		age := s.number("Target", "RetryPolicy", "MaximumEventAgeInSeconds")
 		p.want(age >= 60 && age <= t.config.Settings.MissedAfter.Seconds(), "a tick of %s may be %.0f seconds old", s.name, age)
-		p.want(s.number("Target", "RetryPolicy", "MaximumRetryAttempts") >= 1, "a tick of %s is tried once", s.name)
+		retries := s.number("Target", "RetryPolicy", "MaximumRetryAttempts")
+		p.want(retries == 20, "a tick of %s is offered %.0f times again: within an hour of throttling it would be given up", s.name, retries)
 	}
 	for _, role := range t.things("AWS::IAM::Role") {
 		p.want(!strings.HasSuffix(role.name, "ScheduleRole") || roles[role.name], "no schedule has the role %s", role.name)

@@ -122,6 +122,28 @@ func (t template) byName(name string) thing {
 	return thing{}
 }
 
+// checkTags asks for the two tags by which a bill is divided, and by which a deploying
+// role is bound to the keys of this application.
+func checkTags(t template) []string {
+	var p problems
+	want := []string{"application=expunge", "stage=" + t.config.Stage}
+	for _, x := range t.things("") {
+		if !slices.Contains([]string{kindQueue, kindTopic, kindFunction, kindBucket, kindLogs, kindKey, kindAlarm, kindTable}, x.kind) {
+			continue
+		}
+		tags := values(x.at("Tags"))
+		if x.kind == kindTable {
+			tags = values(x.at("Replicas", 0, "Tags"))
+		}
+		var has []string
+		for _, tag := range tags {
+			has = append(has, word(at(tag, "Key"))+"="+word(at(tag, "Value")))
+		}
+		p.equal("the tags of "+x.name, has, want)
+	}
+	return p
+}
+
 // checkRetained asks that what can not be made again outlives the stack, and what can
 // goes with it.
 func checkRetained(t template) []string {

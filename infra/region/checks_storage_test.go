@@ -75,38 +75,43 @@ func checkEvidence(t template) []string {
 	for _, s := range statements {
 		p.want(s.effect == "Deny", "the evidence's policy allows %q to %s", s.actions, s.principal)
 	}
+	p.want(bucket.word("LoggingConfiguration", "LogFilePrefix") == "evidence/", "the access logs lie under %q", bucket.word("LoggingConfiguration", "LogFilePrefix"))
 	logs := t.thing(kindBucket, "AccessLogs")
+	ends := values(logs.at("LifecycleConfiguration", "Rules"))
+	p.want(len(ends) == 1 && at(ends[0], "ExpirationInDays") == 400.0 && word(at(ends[0], "Status")) == "Enabled", "access logs are kept %s, want a year and a month", word(ends))
 	p.want(slices.ContainsFunc(t.on(logs), func(s statement) bool {
 		return s.effect == "Allow" && s.principal == `{"Service":"logging.s3.amazonaws.com"}` && slices.Equal(s.actions, []string{"s3:PutObject"}) && strings.Contains(s.condition, "<Evidence.Arn>")
 	}), "S3 may not write the access logs")
 	return p
 }
 
-// checkEvidenceLife asks that evidence ends after its years and not before, and becomes
-// cheaper in between without being out of reach (R142).
+// checkEvidenceLife asks that evidence ends after its years, not before and not long
+// after, and becomes cheaper in between without being out of reach (R142).
 func checkEvidenceLife(t template) []string {
 	var p problems
 	kept := float64(t.config.EvidenceYears * 365)
-	ends, cools := 0, 0
+	ends, cools, removed := 0, 0, 0
 	for _, rule := range values(t.thing(kindBucket, "Evidence").at("LifecycleConfiguration", "Rules")) {
-		for _, end := range []any{at(rule, "ExpirationInDays"), at(rule, "NoncurrentVersionExpiration", "NoncurrentDays")} {
-			if end == nil {
-				continue
-			}
+		if end := at(rule, "ExpirationInDays"); end != nil {
 			ends++
 			p.want(end == kept, "evidence ends after %v days, want %.0f", end, kept)
+		}
+		if after := at(rule, "NoncurrentVersionExpiration", "NoncurrentDays"); after != nil {
+			removed++ // counted from the end: the first one is a delete marker
+			p.want(after == 90.0, "evidence is kept for %v days after its end, want 90", after)
 		}
 		for _, way := range []string{"ExpirationDate", "NoncurrentVersionExpirationInDays", "ExpiredObjectDeleteMarker"} {
 			p.want(at(rule, way) == nil, "evidence ends by %s", way)
 		}
 		for _, transition := range values(at(rule, "Transitions")) {
 			cools++
-			after, _ := at(transition, "TransitionInDays").(float64)
-			p.want(word(at(transition, "StorageClass")) == "GLACIER_IR" && after >= 30 && after < kept, "evidence moves to %s", word(transition))
+			p.want(word(at(transition, "StorageClass")) == "GLACIER_IR" && at(transition, "TransitionInDays") == 90.0, "evidence moves to %s", word(transition))
+			p.want(word(at(rule, "ObjectSizeGreaterThan")) == "23000", "evidence moves from %s bytes on: the colder class bills 128 KiB of each", word(at(rule, "ObjectSizeGreaterThan")))
 		}
 		p.want(word(at(rule, "Status")) == "Enabled", "a rule of the evidence's life is %s", word(at(rule, "Status")))
 	}
-	p.want(ends == 2, "evidence or its old versions never end")
+	p.want(ends == 1 && removed == 1, "evidence or its old versions never end")
+	p.want(strings.Contains(word(t.thing(kindBucket, "Evidence").at("LifecycleConfiguration")), `"AbortIncompleteMultipartUpload":{"DaysAfterInitiation":1}`), "parts of uploads that nobody ended are kept")
 	p.want(cools == 1, "evidence stays in the dearest class")
 	for _, of := range t.config.Policies {
 		p.want(kept >= float64(of.RetentionDays), "evidence ends before what %s keeps", of.Name)
@@ -152,10 +157,12 @@ func checkKey(t template) []string {
 	}
 	for _, s := range t.on(key) {
 		if anyone(s.principal) {
+			var via []string
 			for _, service := range []string{"dynamodb", "lambda", "s3", "sns", "sqs"} {
-				p.want(strings.Contains(s.condition, service+"."+region+"."), "the key can not be used through %s", service)
+				via = append(via, `"`+service+"."+region+`.<AWS::URLSuffix>"`)
 			}
-			p.want(strings.Contains(s.condition, `"kms:CallerAccount":"<AWS::AccountId>"`), "any account can use the key")
+			through := `{"StringEquals":{"kms:CallerAccount":"<AWS::AccountId>","kms:ViaService":[` + strings.Join(via, ",") + `]}}`
+			p.want(s.condition == through, "the key can be used under %s, want %s", s.condition, through)
 			p.want(!slices.ContainsFunc(s.actions, administers), "anyone may %q with the key", s.actions)
 			want["anyone"] = "found"
 			continue

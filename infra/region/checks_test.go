@@ -19,6 +19,7 @@ var checks = []check{
 	{"regions", checkRegions},
 	{"public", checkPublic},
 	{"names", checkNames},
+	{"tags", checkTags},
 	{"retained", checkRetained},
 	{"outputs", checkOutputs},
 

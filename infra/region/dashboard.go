@@ -2,6 +2,7 @@ package region
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatch"
@@ -23,9 +24,11 @@ func (p *parts) newDashboard(alarms []interfacesawscloudwatch.IAlarmRef) {
 		DashboardName: jsii.String(p.name(p.Config.Region)),
 		Start:         jsii.String("-PT24H"), // a daily run and what became of it
 	})
-	d.AddWidgets(awscloudwatch.NewAlarmStatusWidget(&awscloudwatch.AlarmStatusWidgetProps{
-		Title: jsii.String("Alarms of " + p.Config.Region), Alarms: &alarms, Width: jsii.Number(gridWidth), Height: jsii.Number(4),
-	}))
+	for some := range slices.Chunk(alarms, widgetAlarms) {
+		d.AddWidgets(awscloudwatch.NewAlarmStatusWidget(&awscloudwatch.AlarmStatusWidgetProps{
+			Title: jsii.String("Alarms of " + p.Config.Region), Alarms: &some, Width: jsii.Number(gridWidth), Height: jsii.Number(4),
+		}))
+	}
 	addRow(d, "On call: does work move?  enqueue -> **pages -> worker -> dead letters** -> redrive -> reconcile", p.onCall())
 	addRow(d, "Recovery: do the dead come back?  enqueue -> pages -> worker -> **dead letters -> redrive** -> reconcile", p.recovery())
 	addRow(d, "Deletion: does it happen?  **enqueue** -> pages -> worker -> dead letters -> redrive -> **reconcile**", p.deletion())
@@ -123,10 +126,12 @@ func (p *parts) counted(m contract.Metric, service, label string) awscloudwatch.
 }
 
 // byPolicy is a gauge of every policy that has one. A search and no list: a policy that
-// is no longer deployed may still have pages.
+// is no longer deployed may still have pages. The namespace stands in quotes, for a stage
+// may have a hyphen:
+// https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/search-expression-syntax.html
 func (p *parts) byPolicy(m contract.Metric) awscloudwatch.IMetric {
 	return awscloudwatch.NewSearchExpression(&awscloudwatch.SearchExpressionProps{
-		Expression: jsii.String(fmt.Sprintf(`SEARCH('{%s,%s,%s} MetricName=%q', 'Maximum', %.0f)`,
+		Expression: jsii.String(fmt.Sprintf(`SEARCH('{%q,%s,%s} MetricName=%q', 'Maximum', %.0f)`,
 			contract.Namespace(p.Config.Stage), contract.DimensionService, contract.DimensionPolicy, m, fiveMinutes.Seconds())),
 		Label: jsii.String("${PROP('Dim." + contract.DimensionPolicy + "')}"), Period: period(fiveMinutes),
 	})
@@ -156,6 +161,9 @@ func labelled(o *awscloudwatch.MetricOptions, label string) *awscloudwatch.Metri
 const (
 	gridWidth   = 24 // of every dashboard: CloudWatch's own
 	graphHeight = 6
+	// widgetAlarms is how many alarms a widget takes, and a region of many policies has more:
+	// https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/CloudWatch-Dashboard-Body-Structure.html
+	widgetAlarms = 100
 )
 
 // addRow adds a heading, and the graphs side by side over the whole width.

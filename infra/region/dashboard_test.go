@@ -28,6 +28,12 @@ type widget struct {
 		Title, Markdown string
 		Metrics         []any
 		Alarms          []string
+		Annotations     struct {
+			Horizontal []struct {
+				Label string
+				Value float64
+			}
+		}
 	}
 }
 
@@ -87,14 +93,19 @@ func checkDashboard(t template) (problems []string) {
 		return []string{fmt.Sprintf("there is no dashboard: %v", err)}
 	}
 	alarms := slices.Sorted(maps.Keys(t.of("AWS::CloudWatch::Alarm")))
-	shown := slices.Clone(widgets[0].Properties.Alarms)
-	for i := range shown {
-		shown[i] = strings.Trim(shown[i], "{}")
+	rest := widgets
+	var shown []string
+	for ; len(rest) > 0 && rest[0].Type == "alarm"; rest = rest[1:] {
+		if n := len(rest[0].Properties.Alarms); n < 1 || n > 100 {
+			problems = append(problems, fmt.Sprintf("a widget has %d alarms; CloudWatch takes 1 to 100", n))
+		}
+		for _, alarm := range rest[0].Properties.Alarms {
+			shown = append(shown, strings.Trim(alarm, "{}"))
+		}
 	}
 	if slices.Sort(shown); !slices.Equal(shown, alarms) {
 		problems = append(problems, fmt.Sprintf("it shows the alarms %v of %v", shown, alarms))
 	}
-	rest := widgets[1:]
 	for _, row := range drawn {
 		if len(rest) < 1+len(row.titles) {
 			return append(problems, row.requirement+": the row is not whole")
@@ -126,6 +137,48 @@ func TestR105R106R107DashboardRows(t *testing.T) { none(t, checkDashboard(one())
 func TestDashboardIsOfOneStageAndRegion(t *testing.T) {
 	if name, _, err := dashboardOf(one()); err != nil || name != "expunge-prod-eu-west-1" {
 		t.Errorf("%q, %v", name, err)
+	}
+}
+
+// TestDashboardTable writes down what is drawn, so that a reviewer sees which signal
+// stands under which title.
+func TestDashboardTable(t *testing.T) {
+	_, widgets, err := dashboardOf(one())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for _, w := range widgets {
+		fmt.Fprintln(&b, strings.TrimSpace(w.Type+" "+w.Properties.Title+w.Properties.Markdown))
+		for _, metric := range w.Properties.Metrics {
+			fmt.Fprintln(&b, "  "+word(metric))
+		}
+		for _, line := range w.Properties.Annotations.Horizontal {
+			fmt.Fprintf(&b, "  %s from %v on\n", line.Label, line.Value)
+		}
+	}
+	golden(t, "dashboard.golden", b.String())
+}
+
+// A search of a namespace that is not in quotes finds nothing where the stage has a hyphen.
+func TestSearchesQuoteTheNamespace(t *testing.T) {
+	_, widgets, err := dashboardOf(one())
+	if err != nil {
+		t.Fatal(err)
+	}
+	searches := 0
+	for _, w := range widgets {
+		for _, metric := range w.Properties.Metrics {
+			if search := word(at(metric, 0, "expression")); strings.Contains(search, "SEARCH(") {
+				searches++
+				if !strings.HasPrefix(search, `SEARCH('{"Expunge/prod",service,policy} `) {
+					t.Errorf("%s: %s", w.Properties.Title, search)
+				}
+			}
+		}
+	}
+	if searches < 4 {
+		t.Errorf("only %d searches are found", searches)
 	}
 }
 

@@ -45,6 +45,8 @@ var mutations = []mutation{
 	{"plain HTTP to a topic", "plain-http", func(d *draft) { d.drop("TicketTopicPolicy", "PolicyDocument", "Statement", 0) }},
 	{"plain HTTP to the evidence", "plain-http", func(d *draft) { d.drop("EvidencePolicy", "PolicyDocument", "Statement", 0) }},
 
+	{"old TLS to the evidence", "plain-http", func(d *draft) { d.replace("EvidencePolicy", "s3:TlsVersion", "s3:signatureAge") }},
+	{"an incident tool that can not read what it gets", "topics", func(d *draft) { d.set("TicketTopicteamexamplecom", true, "RawMessageDelivery") }},
 	{"CloudWatch may not publish", "topics", func(d *draft) { d.drop("PageTopicPolicy", "PolicyDocument", "Statement", 1) }},
 	{"alarms of another account", "topics", func(d *draft) {
 		d.drop("TicketTopicPolicy", "PolicyDocument", "Statement", 1, "Condition", "StringEquals")
@@ -54,6 +56,7 @@ var mutations = []mutation{
 	{"another machine than the packages are for (GO-01)", "functions", func(d *draft) { d.set("Worker", []any{"x86_64"}, "Architectures") }},
 	{"metrics above the log's level", "functions", func(d *draft) { d.set("Reconcile", "WARN", "LoggingConfig", "ApplicationLogLevel") }},
 	{"a log that nobody can search", "functions", func(d *draft) { d.set("Hold", "Text", "LoggingConfig", "LogFormat") }},
+	{"a twin with less memory", "functions", func(d *draft) { d.set("ReportWorker", 256.0, "MemorySize") }},
 	{"no traces", "functions", func(d *draft) { d.drop("Redrive", "TracingConfig") }},
 	{"loops go on (SQ-12)", "functions", func(d *draft) { d.set("Enqueue", "Allow", "RecursiveLoop") }},
 	{"reserved concurrency (SQ-08)", "functions", func(d *draft) { d.set("Worker", 2.0, "ReservedConcurrentExecutions") }},
@@ -71,6 +74,8 @@ var mutations = []mutation{
 	{"a log group that Lambda makes itself (CD-04)", "logs", func(d *draft) { d.drop("Hold", "LoggingConfig", "LogGroup") }},
 	{"the twin with code of its own", "code", func(d *draft) { d.set("ReportWorker", "0000.zip", "Code", "S3Key") }},
 	{"a failed tick leaves no trace", "failures", func(d *draft) { d.drop("EnqueueOnFailure", "DestinationConfig") }},
+	{"a call that fails is not made again", "failures", func(d *draft) { d.set("EnqueueOnFailure", 0.0, "MaximumRetryAttempts") }},
+	{"a call that waits for a minute at most", "failures", func(d *draft) { d.set("RedriveOnFailure", 60.0, "MaximumEventAgeInSeconds") }},
 	{"a failed pass leaves no trace", "failures", func(d *draft) { d.remove("ReconcileOnFailure") }},
 
 	{"a schedule's role for every group (confused deputy)", "trust", func(d *draft) {
@@ -130,11 +135,22 @@ var mutations = []mutation{
 	{"a sort key of another type", "table", func(d *draft) { d.set("Ledger", "S", "AttributeDefinitions", 1, "AttributeType") }},
 	{"evidence without versions", "evidence", func(d *draft) { d.drop("Evidence", "VersioningConfiguration") }},
 	{"evidence that is replaced", "evidence", func(d *draft) { d.drop("EvidencePolicy", "PolicyDocument", "Statement", 2) }},
+	{"access logs for a day", "evidence", func(d *draft) { d.set("AccessLogs", 1.0, "LifecycleConfiguration", "Rules", 0, "ExpirationInDays") }},
+	{"access logs for ever", "evidence", func(d *draft) { d.drop("AccessLogs", "LifecycleConfiguration") }},
 	{"nobody notes who reads evidence", "evidence", func(d *draft) { d.drop("Evidence", "LoggingConfiguration") }},
 	{"evidence for a year (R142)", "evidence-life", func(d *draft) {
 		d.set("Evidence", 365.0, "LifecycleConfiguration", "Rules", 1, "ExpirationInDays")
 	}},
 	{"evidence for ever (R142)", "evidence-life", func(d *draft) { d.drop("Evidence", "LifecycleConfiguration", "Rules", 1) }},
+	{"evidence for twice its years (R142)", "evidence-life", func(d *draft) {
+		d.set("Evidence", 2555.0, "LifecycleConfiguration", "Rules", 1, "NoncurrentVersionExpiration", "NoncurrentDays")
+	}},
+	{"removed evidence that can not be brought back", "evidence-life", func(d *draft) {
+		d.set("Evidence", 1.0, "LifecycleConfiguration", "Rules", 1, "NoncurrentVersionExpiration", "NoncurrentDays")
+	}},
+	{"small evidence in a class that bills it as large", "evidence-life", func(d *draft) {
+		d.set("Evidence", "1", "LifecycleConfiguration", "Rules", 0, "ObjectSizeGreaterThan")
+	}},
 	{"evidence out of reach", "evidence-life", func(d *draft) {
 		d.set("Evidence", "DEEP_ARCHIVE", "LifecycleConfiguration", "Rules", 0, "Transitions", 0, "StorageClass")
 	}},
@@ -146,6 +162,10 @@ var mutations = []mutation{
 	}},
 	{"a key that CloudWatch can not use", "key", func(d *draft) { d.from(full()).replace("Key", "cloudwatch.amazonaws.com", "events.amazonaws.com") }},
 	{"a key that the queues can not use", "key", func(d *draft) { d.from(full()).replace("Key", "sqs.eu-west-1.", "ses.eu-west-1.") }},
+	{"a key through any service", "key", func(d *draft) { d.from(full()).replace("Key", "kms:ViaService", "kms:RequestAlias") }},
+	{"a key through one service more", "key", func(d *draft) {
+		d.from(full()).append("Key", "ec2.eu-west-1.amazonaws.com", "KeyPolicy", "Statement", 1, "Condition", "StringEquals", "kms:ViaService")
+	}},
 	{"a key for every account", "key", func(d *draft) { d.from(full()).replace("Key", "kms:CallerAccount", "kms:EncryptionAlgorithm") }},
 	{"a topic without the customer key", "encryption", func(d *draft) { d.from(full()).drop("PageTopic", "KmsMasterKeyId") }},
 	{"an environment without the customer key", "encryption", func(d *draft) { d.from(full()).drop("Worker", "KmsKeyArn") }},
@@ -153,6 +173,9 @@ var mutations = []mutation{
 	{"a table without the customer key", "encryption", func(d *draft) { d.from(full()).set("Ledger", false, "SSESpecification", "SSEEnabled") }},
 
 	{"a tick that is lost", "schedules", func(d *draft) { d.drop("PolicyexportsSchedule", "Target", "DeadLetterConfig") }},
+	{"a tick that is offered twice", "schedules", func(d *draft) {
+		d.set("PolicyexportsSchedule", 1.0, "Target", "RetryPolicy", "MaximumRetryAttempts")
+	}},
 	{"a tick within a window", "schedules", func(d *draft) {
 		d.set("PolicydigestsSchedule", map[string]any{"Mode": "FLEXIBLE", "MaximumWindowInMinutes": 15.0}, "FlexibleTimeWindow")
 	}},
@@ -190,6 +213,7 @@ var mutations = []mutation{
 	}},
 	{"a table with a name (CD-03)", "names", func(d *draft) { d.set("Ledger", "ledger", "TableName") }},
 	{"a queue without its stage (CD-03)", "names", func(d *draft) { d.set("ScheduleDeadLetters", "expunge-schedule-dead-letters", "QueueName") }},
+	{"a bill that nobody can divide", "tags", func(d *draft) { d.drop("Worker", "Tags") }},
 	{"a table that goes with the stack", "retained", func(d *draft) { d.resource("Ledger")["DeletionPolicy"] = "Delete" }},
 	{"evidence that goes when it is replaced", "retained", func(d *draft) { delete(d.resource("Evidence"), "UpdateReplacePolicy") }},
 	{"a function may not do what its code does", "calls-granted", func(d *draft) {

@@ -1,7 +1,6 @@
 package region
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"debug/elf"
 	"encoding/hex"
@@ -50,6 +49,10 @@ func (c Config) check(name string) error {
 	}
 	if info.Mode()&0o111 == 0 {
 		return fmt.Errorf("%s is not executable: %s", path, again)
+	}
+	// https://docs.aws.amazon.com/lambda/latest/dg/lambda-deploy-functions.html
+	if mode := info.Mode().Perm(); mode&0o555 != 0o555 {
+		return fmt.Errorf("%s can be read and started by its owner alone (mode %04o), and Lambda's user is another: %s", path, mode, again)
 	}
 	file, err := elf.Open(path)
 	if err != nil {
@@ -104,7 +107,7 @@ func (c Config) asset(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := os.WriteFile(filepath.Join(folder, bootstrap), data, 0o755); err != nil { //nolint:gosec // Lambda's user starts it
+	if err := pack(filepath.Join(folder, bootstrap), data, 0o755); err != nil {
 		return "", err
 	}
 	return folder, c.copyPolicies(filepath.Join(folder, policyFolder))
@@ -129,9 +132,18 @@ func (c Config) copyPolicies(to string) error {
 		if p.Region != c.Region {
 			continue
 		}
-		if err := os.WriteFile(filepath.Join(to, file), bytes.Clone(data), 0o644); err != nil { //nolint:gosec // Lambda's user reads it
+		if err := pack(filepath.Join(to, file), data, 0o644); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// pack writes a file of a package. Lambda's user is not the one who builds, so the mode
+// does not depend on the umask here.
+func pack(path string, data []byte, mode fs.FileMode) error {
+	if err := os.WriteFile(path, data, mode); err != nil { //nolint:gosec // a package is a folder of the build, and a policy file is where ReadFolder found it
+		return err
+	}
+	return os.Chmod(path, mode)
 }

@@ -3,9 +3,11 @@ package region
 import (
 	"debug/elf"
 	"encoding/binary"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -53,7 +55,9 @@ func TestGO01_PackagesThatCanNotStartAreRefused(t *testing.T) {
 			_ = os.Remove(path)
 			_ = os.Mkdir(path, 0o755)
 		}, " is missing: run make package ARCH=arm64"},
-		"not executable":       {func(path string) { _ = os.Chmod(path, 0o644) }, " is not executable: run make package ARCH=arm64"},
+		"not executable": {func(path string) { _ = os.Chmod(path, 0o644) }, " is not executable: run make package ARCH=arm64"},
+		"for its owner alone": {func(path string) { _ = os.Chmod(path, 0o700) },
+			" can be read and started by its owner alone (mode 0700), and Lambda's user is another: run make package ARCH=arm64"},
 		"a script":             {func(path string) { write(t, path, []byte("#!/bin/sh\nexec true\n")) }, " is no Linux program: run make package ARCH=arm64"},
 		"of another machine":   {func(path string) { write(t, path, program(elf.EM_X86_64)) }, " is for EM_X86_64, and architecture is arm64 (EM_AARCH64): run make package ARCH=arm64"},
 		"linked with a loader": {func(path string) { write(t, path, interpreted()) }, " is not linked statically: run make package ARCH=arm64"},
@@ -68,6 +72,41 @@ func TestGO01_PackagesThatCanNotStartAreRefused(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestGO01_TheUmaskDoesNotReachLambda: what a package holds is read by another user than
+// the one who builds it, whose umask may take from everybody else the right to.
+func TestGO01_TheUmaskDoesNotReachLambda(t *testing.T) {
+	all, err := configs(given("regions", "eu-west-1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Umask(syscall.Umask(0o077))
+	for _, name := range []string{packageEnqueue, packageReconcile} {
+		folder, err := all[0].asset(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files := 0
+		err = filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			files++
+			want := fs.FileMode(0o644)
+			if d.Name() == bootstrap {
+				want = 0o755
+			}
+			info, err := d.Info()
+			if err == nil && info.Mode().Perm() != want {
+				t.Errorf("%s has the mode %04o, want %04o", path, info.Mode().Perm(), want)
+			}
+			return err
+		})
+		if err != nil || files < 2 {
+			t.Errorf("%d files in %s: %v", files, name, err)
+		}
 	}
 }
 

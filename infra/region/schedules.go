@@ -57,7 +57,7 @@ func (p *parts) newSchedules() awsscheduler.ScheduleGroup {
 
 // policyTick opens the policy's runs. The instant that the schedule means is the run's
 // identity, so it travels in the tick, and the tick is not spread over a window. After
-// MissedAfter reconcile takes a date for missed, so no tick is older.
+// MissedAfter reconcile takes a date for missed, so no tick is offered for longer.
 func (p *parts) policyTick(of policy.Policy) tick {
 	return tick{
 		id: "Policy-" + of.Name + "-", what: of.Name + ", " + of.Schedule.Words(), to: p.Enqueue, oldest: p.Settings.MissedAfter,

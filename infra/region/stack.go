@@ -11,6 +11,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
@@ -105,7 +106,7 @@ func (p *parts) bound() {
 	switch {
 	case boundary == "":
 		return
-	case len(boundary) > 4 && boundary[:4] == "arn:":
+	case strings.HasPrefix(boundary, "arn:"):
 		awsiam.PermissionsBoundary_Of(p.Stack).Apply(awsiam.ManagedPolicy_FromManagedPolicyArn(p.Stack, jsii.String("Boundary"), &boundary))
 	default:
 		awsiam.PermissionsBoundary_Of(p.Stack).Apply(awsiam.ManagedPolicy_FromManagedPolicyName(p.Stack, jsii.String("Boundary"), &boundary))
@@ -124,7 +125,6 @@ func (p *parts) output() {
 	}
 	values := o.Render()
 	for _, name := range slices.Sorted(maps.Keys(values)) { // a template has one order
-
 		awscdk.NewCfnOutput(p.Stack, jsii.String("Output"+name), &awscdk.CfnOutputProps{Value: jsii.String(values[name])}).
 			OverrideLogicalId(jsii.String(name))
 	}

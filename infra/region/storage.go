@@ -20,6 +20,9 @@ const (
 	// coldAboveBytes is from which size on that saves money. The class bills 128 KiB
 	// at least: below 23 kB the first class costs less ($0.023 against $0.004 a GB).
 	coldAboveBytes = 23_000
+	// removedDays is for how long evidence that ended, or that somebody removed, can be
+	// brought back.
+	removedDays = 90
 	// accessLogDays is how long the evidence bucket's access logs are kept: a year and
 	// a month, so that a yearly audit finds a whole year.
 	accessLogDays = 400
@@ -95,8 +98,9 @@ func (p *parts) newEvidence() awss3.Bucket {
 	return bucket
 }
 
-// evidenceLife moves evidence to a colder class and ends it after its years (R142). A
-// version that was overwritten or removed, which no function can do, stays as long.
+// evidenceLife moves evidence to a colder class and ends it after its years (R142). In a
+// bucket with versions the end is a delete marker, and the days of an old version count
+// from there: with the same years for both, evidence would be kept for twice of them.
 func (p *parts) evidenceLife() *[]*awss3.LifecycleRule {
 	kept := awscdk.Duration_Days(jsii.Number(float64(p.EvidenceYears * daysOfYear)))
 	return &[]*awss3.LifecycleRule{
@@ -107,7 +111,7 @@ func (p *parts) evidenceLife() *[]*awss3.LifecycleRule {
 			}},
 		},
 		{
-			Id: jsii.String("end"), Expiration: kept, NoncurrentVersionExpiration: kept,
+			Id: jsii.String("end"), Expiration: kept, NoncurrentVersionExpiration: awscdk.Duration_Days(jsii.Number(removedDays)),
 			AbortIncompleteMultipartUploadAfter: awscdk.Duration_Days(jsii.Number(1)),
 		},
 	}

@@ -82,7 +82,7 @@ func builtFor(a Architecture) string {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			panic(err)
 		}
-		if err := os.WriteFile(path, append(program(a.machine()), name...), 0o755); err != nil {
+		if err := pack(path, append(program(a.machine()), name...), 0o755); err != nil {
 			panic(err)
 		}
 	}
