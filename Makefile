@@ -94,8 +94,8 @@ override CONTEXT := $(value CONTEXT)
 export REGION CONTEXT
 SETTINGS = $${CONTEXT:+$$(printf -- ' -c %s' $$CONTEXT)}
 
-# The machine that the functions are built for: ARCH=, or what cdk.json says.
-ARCH ?= $(shell sed -n 's/.*"architecture": "\(.*\)".*/\1/p' cdk.json)
+# The machine that the functions are built for: ARCH=, or what CONTEXT or else cdk.json says.
+ARCH ?= $(or $(patsubst architecture=%,%,$(filter architecture=%,$(CONTEXT))),$(shell sed -n 's/.*"architecture": "\(.*\)".*/\1/p' cdk.json))
 # What makes a build the same everywhere; without the tag a function would link net/rpc, 6 MB of it.
 LAMBDA := CGO_ENABLED=0 GOOS=linux GOARCH=$(ARCH:x86_64=amd64) go build -trimpath -buildvcs=false -ldflags='-s -w -buildid=' -tags=lambda.norpc
 
