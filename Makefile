@@ -106,19 +106,24 @@ package: ## build the functions for Lambda, ARCH=arm64 or x86_64, and the CDK ap
 	@for f in .build/bin/*; do mkdir -p .build/packages/$${f##*/} && mv -f "$$f" .build/packages/$${f##*/}/bootstrap; done
 	@go build -buildvcs=false -ldflags='-s -w' -o .build/infra ./infra
 
-synth: ## write each region's CloudFormation template to cdk.out and check it; CONTEXT='KEY=VALUE ...' changes cdk.json's
+.PHONY: context
+# The CDK passes over a word that is no KEY=VALUE, and would go on with the default.
+context:
+	@for word in $$CONTEXT; do case $$word in [a-z]*=?*) ;; *) echo "CONTEXT: $$word is not KEY=VALUE; there are no blanks in either"; exit 2;; esac; done
+
+synth: context ## write each region's CloudFormation template to cdk.out and check it; CONTEXT='KEY=VALUE ...' changes cdk.json's
 	@rm -rf cdk.out && $(CDK) synth --quiet $(SETTINGS) && ls cdk.out/*.template.json
 
 .PHONY: diff deploy destroy
-diff: region ## show what deploying REGION= would change, permissions first
+diff: region context ## show what deploying REGION= would change, permissions first
 	@$(CDK) diff $(SETTINGS) "Expunge-$$REGION"
 
-deploy: region ## deploy REGION=, after showing what changes in permissions
+deploy: region context ## deploy REGION=, after showing what changes in permissions
 	@$(CDK) deploy $(SETTINGS) "Expunge-$$REGION"
 
 # Only an update takes the protection away, and it deploys what this work tree says: it asks as deploy does
 # where permissions change. Destroy asks again before it takes anything away.
-destroy: region ## take REGION='s stack away; its ledger, evidence and logs stay
+destroy: region context ## take REGION='s stack away; its ledger, evidence and logs stay
 	@$(CDK) deploy $(SETTINGS) -c termination_protection=false "Expunge-$$REGION" && \
 	$(CDK) destroy $(SETTINGS) -c termination_protection=false "Expunge-$$REGION"
 

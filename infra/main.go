@@ -38,6 +38,9 @@ func synth() (err error) {
 		return err
 	}
 	for _, c := range configs {
+		if c.Unheard() {
+			fmt.Fprintln(os.Stderr, c.Region+": no alarm would reach anybody: give page_emails or page_urls")
+		}
 		if _, err := region.New(app, c); err != nil {
 			return fmt.Errorf("%s: %w", c.Region, err)
 		}

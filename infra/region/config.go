@@ -76,6 +76,11 @@ const (
 	reportOnly = "report-only"
 )
 
+// Unheard reports whether nobody would be woken by an alarm of a deployment that counts.
+func (c Config) Unheard() bool {
+	return !c.Emulator && len(c.PageTo.Emails)+len(c.PageTo.URLs) == 0
+}
+
 // Architecture is a machine that Lambda offers.
 type Architecture string
 
@@ -100,8 +105,6 @@ const (
 	// maxRetention is the longest that SQS keeps a message:
 	// https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html
 	maxRetention = 14 * 24 * time.Hour
-	// maxVisibility is the longest that SQS hides one (same page).
-	maxVisibility = 12 * time.Hour
 	// maxBatch is the largest batch of a standard queue, and maxBatchAtOnce the largest
 	// without a window:
 	// https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html
@@ -159,8 +162,9 @@ func (c Config) problems() (problems []error) {
 	settings := c.Settings.Validate()
 	refuse(settings != nil, "concurrency is %d and scale %d: %w", c.Settings.Concurrency, c.Scale, settings)
 	least := visibilityFactor*c.Settings.FunctionTimeout + c.BatchWindow
-	refuse(c.Visibility < least || c.Visibility > maxVisibility,
-		"visibility is %s; it must be %d function timeouts of %s and the batch window of %s, %s, up to %s", c.Visibility, visibilityFactor, c.Settings.FunctionTimeout, c.BatchWindow, least, maxVisibility)
+	most := c.Settings.Overdue() // then reconcile sends a page again, hidden or not
+	refuse(c.Visibility < least || c.Visibility > most,
+		"visibility is %s; it must be %d function timeouts of %s and the batch window of %s, %s, up to %s", c.Visibility, visibilityFactor, c.Settings.FunctionTimeout, c.BatchWindow, least, most)
 	refuse(c.BatchSize < 1 || c.BatchSize > maxBatch, "batch_size is %d; it is 1 to %d", c.BatchSize, maxBatch)
 	refuse(c.BatchSize > maxBatchAtOnce && c.BatchWindow < time.Second, "batch_size is %d; above %d it needs a batch_window of a second or more", c.BatchSize, maxBatchAtOnce)
 	refuse(len(c.Policies) > maxPolicies, "%d policies are for region %s; a stack has room for %d", len(c.Policies), c.Region, maxPolicies)

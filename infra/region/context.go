@@ -54,14 +54,15 @@ func Configs(context map[string]any) ([]Config, error) {
 	return configs, nil
 }
 
-// ours is the form of our keys. The CDK's own have other characters in them.
-var ours = regexp.MustCompile(`^[a-z]+(_[a-z]+)*$`)
+// others are the keys of the context that are neither ours nor marked as the CDK's by a
+// colon, a slash or an at sign.
+var others = []string{"cli-telemetry"}
 
 // refuseOthers refuses keys that nothing asked for: a misspelt one would leave its
 // default in force, and nobody would know.
 func (r *reader) refuseOthers() {
 	for _, key := range slices.Sorted(maps.Keys(r.context)) {
-		if ours.MatchString(key) && !r.asked[key] {
+		if !strings.ContainsAny(key, ":/@") && !r.asked[key] && !slices.Contains(others, key) {
 			r.refuse("context has the key %s, which means nothing; there are %s", key, strings.Join(slices.Sorted(maps.Keys(r.asked)), ", "))
 		}
 	}
@@ -202,7 +203,12 @@ func (r *reader) list(key string) []string {
 	for i := range items {
 		items[i] = strings.TrimSpace(items[i])
 	}
-	return slices.DeleteFunc(items, func(item string) bool { return item == "" })
+	said := map[string]bool{"": true} // an address that stands there twice is one subscription
+	return slices.DeleteFunc(items, func(item string) bool {
+		again := said[item]
+		said[item] = true
+		return again
+	})
 }
 
 func (r *reader) subscribers(key string, s Subscribers) {

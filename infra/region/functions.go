@@ -98,14 +98,25 @@ func (p *parts) newFunction(id, from string, timeout time.Duration, size float64
 	return awslambda.NewFunction(p.Stack, &id, props), nil
 }
 
-// keepFailed sends to the schedules' dead letters what an asynchronous call could not
-// do after its retries: the scheduler counts a tick as delivered once Lambda has it.
-func (p *parts) keepFailed(id string, f awslambda.Function, oldest time.Duration) {
-	awslambda.NewCfnEventInvokeConfig(p.Stack, jsii.String(id+"OnFailure"), &awslambda.CfnEventInvokeConfigProps{
-		FunctionName: f.FunctionName(), Qualifier: jsii.String("$LATEST"),
-		MaximumRetryAttempts: jsii.Number(2), MaximumEventAgeInSeconds: jsii.Number(max(oldest, time.Minute).Seconds()), // Lambda's shortest
-		DestinationConfig: &awslambda.CfnEventInvokeConfig_DestinationConfigProperty{
-			OnFailure: &awslambda.CfnEventInvokeConfig_OnFailureProperty{Destination: p.ScheduleLetters.QueueArn()},
-		},
-	})
+// keepFailures sends to the schedules' dead letters what an asynchronous call could not
+// do after its retries: the scheduler counts a tick as delivered once Lambda has it. A
+// call waits no longer than the next one, or reconcile, would take to do the same.
+func (p *parts) keepFailures() {
+	for _, f := range []struct {
+		id     string
+		of     awslambda.Function
+		oldest time.Duration
+	}{
+		{"Enqueue", p.Enqueue, p.Settings.MissedAfter},
+		{"Reconcile", p.Reconcile, p.Settings.ReconcileEvery},
+		{"Redrive", p.Redrive, p.Settings.MissedAfter},
+	} {
+		awslambda.NewCfnEventInvokeConfig(p.Stack, jsii.String(f.id+"OnFailure"), &awslambda.CfnEventInvokeConfigProps{
+			FunctionName: f.of.FunctionName(), Qualifier: jsii.String("$LATEST"),
+			MaximumRetryAttempts: jsii.Number(2), MaximumEventAgeInSeconds: jsii.Number(max(f.oldest, time.Minute).Seconds()), // Lambda's shortest
+			DestinationConfig: &awslambda.CfnEventInvokeConfig_DestinationConfigProperty{
+				OnFailure: &awslambda.CfnEventInvokeConfig_OnFailureProperty{Destination: p.ScheduleLetters.QueueArn()},
+			},
+		})
+	}
 }

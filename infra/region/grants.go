@@ -3,7 +3,6 @@ package region
 import (
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
@@ -31,6 +30,9 @@ var (
 // https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html
 var polling = actions{"sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ReceiveMessage"}
 
+// waiting lets a worker say for how long a message stays hidden.
+var waiting = actions{"sqs:ChangeMessageVisibility"}
+
 // grant gives every function's role what its code calls and no more. This is the page
 // that says who may do what; testdata/grants.golden is the same as the template has it.
 // Besides these, each role may write its own log group and its traces.
@@ -46,8 +48,8 @@ func (p *parts) grant() {
 	p.allowList(p.Enqueue, p.Policies)
 	p.allowBuckets(p.Enqueue, p.Policies, "s3:GetBucketRequestPayment") // only to say why a listing was refused
 
-	p.allow(p.Worker, append(ledgerCheck, ledgerRows...), ledger)
-	p.allow(p.Worker, append(polling, "sqs:ChangeMessageVisibility"), pages)
+	p.allow(p.Worker, slices.Concat(ledgerRows, ledgerCheck), ledger)
+	p.allow(p.Worker, slices.Concat(polling, waiting), pages)
 	p.allow(p.Worker, actions{"sqs:SendMessage"}, letters)
 	p.allow(p.Worker, actions{"s3:GetObject", "s3:PutObject"}, documents...)
 	p.allowAbsent(p.Worker)
@@ -57,7 +59,7 @@ func (p *parts) grant() {
 	// The twin has no action that deletes, and reads no artifact: its role is what
 	// makes report-only true (R137).
 	p.allow(p.ReportWorker, ledgerRows, ledger)
-	p.allow(p.ReportWorker, append(polling, "sqs:ChangeMessageVisibility"), report)
+	p.allow(p.ReportWorker, slices.Concat(polling, waiting), report)
 	p.allow(p.ReportWorker, actions{"sqs:SendMessage"}, letters)
 	p.allow(p.ReportWorker, actions{"s3:GetObject", "s3:PutObject"}, documents...)
 	p.allowList(p.ReportWorker, p.Policies)
@@ -81,13 +83,8 @@ func (p *parts) grant() {
 	p.allowAbsent(p.Hold)
 	p.allowList(p.Hold, p.Policies)
 
-	for _, f := range []struct {
-		id     string
-		of     awslambda.Function
-		oldest time.Duration
-	}{{"Enqueue", p.Enqueue, p.Settings.MissedAfter}, {"Reconcile", p.Reconcile, p.Settings.ReconcileEvery}, {"Redrive", p.Redrive, p.Settings.MissedAfter}} {
-		p.allow(f.of, actions{"sqs:SendMessage"}, *p.ScheduleLetters.QueueArn())
-		p.keepFailed(f.id, f.of, f.oldest)
+	for _, of := range []awslambda.Function{p.Enqueue, p.Reconcile, p.Redrive} {
+		p.allow(of, actions{"sqs:SendMessage"}, *p.ScheduleLetters.QueueArn()) // what failed for good: see keepFailures
 	}
 }
 

@@ -62,3 +62,24 @@ func TestOtherOptions(t *testing.T) {
 		t.Errorf("evidence is locked %s", got)
 	}
 }
+
+// A deployment whose pages reach nobody is allowed, and said: doctor would find it later.
+func TestUnheardIsWhoTellsNobody(t *testing.T) {
+	for name, c := range map[string]struct {
+		edits []any
+		want  bool
+	}{
+		"addresses":      {nil, false},
+		"only a tool":    {[]any{"page_emails", ""}, false},
+		"only tickets":   {[]any{"page_emails", "", "page_urls", ""}, true},
+		"in an emulator": {[]any{"page_emails", "", "page_urls", "", "emulator", true, "scale", "20"}, false},
+	} {
+		all, err := configs(given(c.edits...))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if got := all[0].Unheard(); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

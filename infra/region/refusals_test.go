@@ -46,6 +46,12 @@ func TestRefusals(t *testing.T) {
 		"a key that means nothing": {[]any{"evidence_year", "3"}, "context has the key evidence_year, which means nothing; there are architecture, batch_size, batch_window, code_signing, code_version, " +
 			"concurrency, customer_key, dead_letter_baseline, emulator, evidence_years, log_days, object_lock, object_lock_days, packages, page_emails, page_urls, " +
 			"permissions_boundary, policies, regions, scale, stage, termination_protection, ticket_emails, ticket_urls, visibility"},
+		"a key in capitals": {[]any{"pageEmails", "x"}, "context has the key pageEmails, which means nothing; there are architecture, batch_size, batch_window, code_signing, code_version, " +
+			"concurrency, customer_key, dead_letter_baseline, emulator, evidence_years, log_days, object_lock, object_lock_days, packages, page_emails, page_urls, " +
+			"permissions_boundary, policies, regions, scale, stage, termination_protection, ticket_emails, ticket_urls, visibility"},
+		"a key with a hyphen": {[]any{"page-emails", "x"}, "context has the key page-emails, which means nothing; there are architecture, batch_size, batch_window, code_signing, code_version, " +
+			"concurrency, customer_key, dead_letter_baseline, emulator, evidence_years, log_days, object_lock, object_lock_days, packages, page_emails, page_urls, " +
+			"permissions_boundary, policies, regions, scale, stage, termination_protection, ticket_emails, ticket_urls, visibility"},
 
 		"a stage in capitals":   {[]any{"stage", "Prod"}, `stage is "Prod"; it is 1 to 20 lower-case letters, digits and hyphens, and begins with a letter`},
 		"a stage that is empty": {[]any{"stage", ""}, `stage is ""; it is 1 to 20 lower-case letters, digits and hyphens, and begins with a letter`},
@@ -56,11 +62,11 @@ func TestRefusals(t *testing.T) {
 			`stage is "prod-schedule"; it does not end in -report or -schedule, or its queues would have the names of another stage's`},
 
 		"SQ-07 visibility below the function's timeout": {[]any{"visibility", "60"},
-			"visibility is 1m0s; it must be 6 function timeouts of 1m0s and the batch window of 0s, 6m0s, up to 12h0m0s"},
+			"visibility is 1m0s; it must be 6 function timeouts of 1m0s and the batch window of 0s, 6m0s, up to 12m0s"},
 		"a visibility that forgets the window": {[]any{"visibility", 360.0, "batch_window", 5.0},
-			"visibility is 6m0s; it must be 6 function timeouts of 1m0s and the batch window of 5s, 6m5s, up to 12h0m0s"},
-		"a visibility beyond SQS's": {[]any{"visibility", 43201.0},
-			"visibility is 12h0m1s; it must be 6 function timeouts of 1m0s and the batch window of 0s, 6m0s, up to 12h0m0s"},
+			"visibility is 6m0s; it must be 6 function timeouts of 1m0s and the batch window of 5s, 6m5s, up to 12m0s"},
+		"a visibility beyond which reconcile sends again": {[]any{"visibility", 721.0},
+			"visibility is 12m1s; it must be 6 function timeouts of 1m0s and the batch window of 0s, 6m0s, up to 12m0s"},
 		"one worker": {[]any{"concurrency", "1"},
 			"concurrency is 1 and scale 1: contract: an event source mapping's maximum concurrency is 2 to 1,000"},
 		"too many workers": {[]any{"concurrency", 1001.0},
@@ -198,7 +204,7 @@ func TestRetentionsAreRefused(t *testing.T) {
 func TestWhatIsAccepted(t *testing.T) {
 	all, err := configs(given(
 		"regions", " us-east-1, eu-west-1,us-east-1 ", "concurrency", "20", "evidence_years", "10", "customer_key", "true", "batch_size", "100", "batch_window", "5",
-		"visibility", "43200", "page_emails", "a@example.com,b@example.com", "object_lock", "compliance", "object_lock_days", "3650", "log_days", "14", "code_version", 7.0,
+		"visibility", "720", "page_emails", "a@example.com,b@example.com", "object_lock", "compliance", "object_lock_days", "3650", "log_days", "14", "code_version", 7.0,
 	))
 	if err != nil {
 		t.Fatal(err)
@@ -239,5 +245,14 @@ func TestCdkJsonIsAccepted(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join("..", "..", "infra", "policies")); err != nil {
 		t.Error(err)
+	}
+}
+
+// An address that stands there twice is one subscription, and not a construct of the
+// CDK that exists already.
+func TestListsHoldEachItemOnce(t *testing.T) {
+	all, err := configs(given("page_emails", "a@example.com, b@example.com,a@example.com"))
+	if err != nil || !slices.Equal(all[0].PageTo.Emails, []string{"a@example.com", "b@example.com"}) {
+		t.Errorf("%v, %v", all, err)
 	}
 }

@@ -91,6 +91,7 @@ func New(scope constructs.Construct, c Config) (awscdk.Stack, error) {
 	}
 	p.functions = functions
 	p.grant()
+	p.keepFailures()
 	p.refuseSenders()
 	p.attach()
 	p.Schedules = p.newSchedules()
