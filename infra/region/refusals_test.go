@@ -213,7 +213,7 @@ func TestWhatIsAccepted(t *testing.T) {
 		t.Fatalf("%d regions, the first %s", len(all), all[0].Region)
 	}
 	c := all[0]
-	if c.Settings.Concurrency != 20 || c.EvidenceYears != 10 || !c.CustomerKey || c.BatchSize != 100 || c.BatchWindow != 5*time.Second || c.Visibility != 12*time.Hour ||
+	if c.Settings.Concurrency != 20 || c.EvidenceYears != 10 || !c.CustomerKey || c.BatchSize != 100 || c.BatchWindow != 5*time.Second || c.Visibility != 12*time.Minute ||
 		c.ObjectLock != Compliance || c.ObjectLockDays != 3650 || c.LogDays != 14 || c.CodeVersion != "7" || !c.TerminationProtection ||
 		!slices.Equal(c.PageTo.Emails, []string{"a@example.com", "b@example.com"}) {
 		t.Errorf("read as %+v", c)
