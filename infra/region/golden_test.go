@@ -44,11 +44,22 @@ func table(head string, rows [][]string) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// grantRows are the grants of a template, the actions on one resource in one row.
-func grantRows(t template) [][]string {
+// grantRows are the grants of a template's roles and of its people, the actions on one
+// resource in one row.
+func grantRows(t *testing.T, of template) [][]string {
+	t.Helper()
 	var rows [][]string
 	var last grant
-	grants := t.grants()
+	grants := of.grants()
+	for id := range allowedTo {
+		for _, s := range permitted(t, of, id) {
+			for _, action := range s.actions {
+				for _, resource := range s.resources {
+					grants = append(grants, grant{"policy " + id, s.effect, action, resource, s.condition})
+				}
+			}
+		}
+	}
 	slices.SortFunc(grants, func(a, b grant) int {
 		return strings.Compare(a.role+"\t"+a.resource+"\t"+a.condition+"\t"+a.action, b.role+"\t"+b.resource+"\t"+b.condition+"\t"+b.action)
 	})
@@ -65,11 +76,12 @@ func grantRows(t template) [][]string {
 // TestGrants writes down who may do what, so that a change of a permission is a line in
 // a review. The region has a policy that deletes and one that reports; what a policy on
 // all versions needs instead is in another region, of which only the difference stands.
+// The policies of people, which nobody is attached to, stand beside the roles.
 func TestGrants(t *testing.T) {
-	first := grantRows(one())
-	got := "# eu-west-1: exports enforces, digests reports\n" + table("role action resource condition", first)
+	first := grantRows(t, one())
+	got := "# <X.Arn> is the ARN of the stack's resource X, and <X> a topic's; a policy is one of people, for a team to attach\n\n# eu-west-1: exports enforces, digests reports\n" + table("role action resource condition", first)
 	var other [][]string
-	for _, row := range grantRows(deployed()["us-east-1"]) {
+	for _, row := range grantRows(t, deployed()["us-east-1"]) {
 		if !slices.ContainsFunc(first, func(known []string) bool { return slices.Equal(known, row) }) {
 			other = append(other, row)
 		}

@@ -10,9 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/config"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
-	"github.com/aws/smithy-go/logging"
 
 	"github.com/expunge-aws/expunge/internal/artifact"
 	"github.com/expunge-aws/expunge/internal/job"
@@ -59,13 +57,12 @@ func (d *desk) credentials(ctx context.Context, region string) (sdk.Config, erro
 			return sdk.Config{}, wrong("there is no local deployment by " + filepath.Base(path))
 		}
 	}
-	options := []func(*config.LoadOptions) error{config.WithRegion(region), config.WithLogger(logging.Nop{})}
-	if d.where.Profile != "" {
-		options = append(options, config.WithSharedConfigProfile(d.where.Profile))
-	}
-	base, err := config.LoadDefaultConfig(ctx, options...)
+	base, err := d.configuration(ctx, region)
 	if err != nil {
-		return sdk.Config{}, wrong("your AWS configuration does not load: the profile may not exist", "aws configure list-profiles")
+		return sdk.Config{}, err
+	}
+	if err := identified(ctx, base); err != nil {
+		return sdk.Config{}, err
 	}
 	return sdk.Defaults().Configure(base), nil
 }

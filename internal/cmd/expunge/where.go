@@ -15,6 +15,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	"github.com/aws/smithy-go"
+	"github.com/aws/smithy-go/logging"
 	"github.com/go-json-experiment/json"
 
 	"github.com/expunge-aws/expunge/internal/contract"
@@ -161,21 +163,17 @@ func loopback(endpoint string) bool {
 
 // deployed finds a deployment by its stack.
 func (d *desk) deployed(ctx context.Context) (found, error) {
-	var options []func(*config.LoadOptions) error
-	if d.where.Region != "" {
-		options = append(options, config.WithRegion(d.where.Region))
-	}
-	if d.where.Profile != "" {
-		options = append(options, config.WithSharedConfigProfile(d.where.Profile))
-	}
-	base, err := config.LoadDefaultConfig(ctx, options...)
+	base, err := d.configuration(ctx, d.where.Region)
 	if err != nil {
-		return found{}, wrong("your AWS configuration does not load: the profile may not exist", "aws configure list-profiles")
+		return found{}, err
 	}
 	stage := d.stage()
 	if base.Region == "" {
 		return found{}, usage("no deployment is named: there is no "+upFile+" here, and your AWS configuration names no region",
 			"expunge runs --region="+blank, "make up")
+	}
+	if err := identified(ctx, base); err != nil {
+		return found{}, err
 	}
 	outputs, err := describe(ctx, sdk.Defaults().Configure(base), contract.StackName(stage))
 	if err != nil {
@@ -190,6 +188,46 @@ func (d *desk) deployed(ctx context.Context) (found, error) {
 		return found{}, wrong("the stack " + contract.StackName(stage) + " says it is in " + parsed.Region + ", and was found in " + base.Region)
 	}
 	return found{outputs: parsed, base: base}, nil
+}
+
+// configuration is the operator's own AWS configuration; a region of "" is the one that
+// it names.
+func (d *desk) configuration(ctx context.Context, region string) (aws.Config, error) {
+	options := []func(*config.LoadOptions) error{config.WithLogger(logging.Nop{})}
+	if region != "" {
+		options = append(options, config.WithRegion(region))
+	}
+	if d.where.Profile != "" {
+		options = append(options, config.WithSharedConfigProfile(d.where.Profile))
+	}
+	base, err := config.LoadDefaultConfig(ctx, options...)
+	if err != nil {
+		return aws.Config{}, wrong("your AWS configuration does not load: the profile may not exist", "aws configure list-profiles")
+	}
+	return base, nil
+}
+
+// metadata is the SDK's name of a machine's own metadata, where it looks last.
+const metadata = "ec2imds"
+
+// identified asks for the credentials once, before anything is asked of AWS: without
+// any, every call would end as one that nobody answered. They may be those of a role,
+// which a service was asked for: what it answered, or that it did not, is an error as
+// any other. Metadata are looked at although nobody configured them, so that nothing
+// answers there only says that there are no credentials.
+func identified(ctx context.Context, base aws.Config) error {
+	limited, done := sdk.Defaults().Configure(base).Limit(ctx)
+	defer done()
+	_, err := base.Credentials.Retrieve(limited)
+	if err == nil {
+		return nil
+	}
+	asked, ok := errors.AsType[*smithy.OperationError](err)
+	if ctx.Err() != nil || ok && asked.ServiceID != metadata {
+		return classify("get your AWS credentials", err)
+	}
+	return usage("no AWS credentials were found that can be used: give --profile, or set AWS_PROFILE or the variables AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY;" +
+		" the sign-in of a profile may be over")
 }
 
 // defaultStage is the stage of a command that names none.

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -8,6 +10,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/smithy-go"
 
 	"github.com/expunge-aws/expunge/internal/emulator/cloudformation"
 	"github.com/expunge-aws/expunge/internal/emulator/wire"
@@ -51,6 +56,72 @@ func TestDeploymentByItsStack(t *testing.T) {
 	r.declare("expunge-moved", elsewhere.Render())
 	r.ends(exitWrong, "says it is in us-east-1, and was found in eu-west-1", "runs", "--region=eu-west-1", "--stage=moved")
 	r.ends(exitWrong, "your AWS configuration does not load", "runs", "--region=eu-west-1", "--profile=nobody")
+}
+
+// Whoever has no credentials is told so, and not to say it again. Nothing is asked of AWS
+// before that, and a local deployment needs none.
+func TestNoCredentials(t *testing.T) {
+	r := newRegion(t, at)
+	r.inAWS()
+	t.Setenv("AWS_ACCESS_KEY_ID", "")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "")
+	asked := 0
+	r.meet(func(wire.Call) wire.Fate {
+		asked++
+		return wire.Fate{}
+	})
+	s := r.ends(exitUsage, "no AWS credentials were found", "runs", "--region=eu-west-1", "--stage=dev")
+	for _, want := range []string{"--profile", "AWS_PROFILE", "AWS_ACCESS_KEY_ID"} {
+		if !strings.Contains(s.err, want) {
+			t.Errorf("it does not speak of %s: %s", want, s.err)
+		}
+	}
+	if strings.Contains(s.err, "say it again") || strings.Contains(s.err, "IMDS") {
+		t.Error(s.err)
+	}
+	if asked != 0 {
+		t.Errorf("AWS was asked %d times", asked)
+	}
+	r.ok("runs")
+}
+
+// What a service answered that was asked for the credentials of a role, or that it did
+// not, is no lack of credentials. Nothing of the SDK's words is told.
+func TestCredentialsOfARole(t *testing.T) {
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, c := range map[string]struct {
+		ctx  context.Context
+		err  error
+		want string
+	}{
+		"refused":    {t.Context(), &smithy.OperationError{ServiceID: "STS", Err: &smithy.GenericAPIError{Code: "AccessDenied", Message: "AKIDSECRET"}}, "get your AWS credentials: forbidden: AccessDenied"},
+		"no answer":  {t.Context(), &smithy.OperationError{ServiceID: "STS", Err: errors.New("dial AKIDSECRET")}, "get your AWS credentials: network: no answer"},
+		"stopped":    {gone, context.Canceled, "get your AWS credentials: network: context canceled"},
+		"metadata":   {t.Context(), &smithy.OperationError{ServiceID: metadata, Err: errors.New("dial AKIDSECRET")}, "no AWS credentials were found"},
+		"no profile": {t.Context(), errors.New("AKIDSECRET"), "no AWS credentials were found"},
+	} {
+		err := identified(c.ctx, aws.Config{Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) { return aws.Credentials{}, c.err })})
+		if err == nil || !strings.HasPrefix(err.Error(), c.want) || strings.Contains(err.Error(), "AKID") {
+			t.Errorf("%s: %v, want %s", name, err, c.want)
+		}
+	}
+}
+
+// A profile is looked at, and a difference is counted with credentials too.
+func TestAProfileWithoutCredentials(t *testing.T) {
+	r := newRegion(t, at)
+	r.inAWS()
+	path := filepath.Join(t.TempDir(), "config")
+	must(t, os.WriteFile(path, []byte("[profile empty]\nregion = eu-west-1\n"), 0o600))
+	for name, value := range map[string]string{"AWS_CONFIG_FILE": path, "AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""} {
+		t.Setenv(name, value)
+	}
+	r.ends(exitUsage, "no AWS credentials were found", "runs", "--profile=empty")
+	d := desk{where: where{Profile: "empty"}}
+	if _, err := d.credentials(t.Context(), regionName); err == nil || !strings.Contains(err.Error(), "no AWS credentials were found") {
+		t.Error(err)
+	}
 }
 
 // The local deployment is asked when it is there and nothing names another.
