@@ -139,7 +139,7 @@ func wrongAnswer(t *truth, m *moment) string {
 		}
 		could := 0
 		for _, line := range t.plan(p.row).Lines {
-			if h.hold.Covers(line.Key) && (t.touched[line.Key] || t.gone(line.Key)) {
+			if h.covers(line.Key) && (t.touched[line.Key] || t.gone(line.Key)) {
 				could++
 			}
 		}
@@ -185,7 +185,7 @@ func stuck(t *truth, _ *moment) string {
 
 func silent(t *truth, _ *moment) string {
 	id := job.ScheduledRunID(region, policyName, t.w.scheduled)
-	if _, ran := t.runs[id]; ran || t.missed[id] {
+	if _, ran := t.runs[id]; ran || t.missed[id] || !t.w.watched {
 		return ""
 	}
 	return "the date has no run, and no " + string(contract.MissedDates)

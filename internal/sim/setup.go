@@ -50,6 +50,9 @@ type setup struct {
 	// policy is what is deployed at first, next the version of the next release.
 	policy, next policy.Policy
 	approved     bool
+	// watched: reconcile has looked at the schedule before. Dates before its first look
+	// are nobody's.
+	watched bool
 	versioned    bool // the bucket
 	listed       int  // the most items in an answer of a listing
 	begins       time.Time
@@ -107,7 +110,7 @@ func drawSetup(c *chance, lib *library, scripted bool) setup {
 	catchUp := c.one(2)
 	s.policy = lib.policy(fmt.Sprintf(policyFile, 1, 30, mode, zone, catchUp, most, versions))
 	s.next = lib.policy(fmt.Sprintf(policyFile, 2, pick(c, []int{20, 40}), mode, zone, catchUp, most, versions))
-	s.approved, s.releasing = !c.one(12), c.one(4)
+	s.approved, s.watched, s.releasing = !c.one(12), !c.one(4), c.one(4)
 	s.date(date)
 	s.draw(c)
 	return s

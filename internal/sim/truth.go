@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/expunge-aws/expunge/internal/artifact"
@@ -59,6 +60,11 @@ type pageTruth struct {
 type holdTruth struct {
 	hold     hold.Hold
 	promised map[string]bool // keys of which HELD was answered
+}
+
+// covers reports whether the hold is about the key. A hold reaches no other tenant.
+func (h *holdTruth) covers(key string) bool {
+	return strings.HasPrefix(key, root+h.hold.Tenant+"/") && h.hold.Covers(key)
 }
 
 func newTruth(w *world) *truth {
@@ -220,7 +226,7 @@ func (t *truth) promise(s hold.Status) {
 		return
 	}
 	for _, key := range t.w.keys {
-		if h.hold.Covers(key) && !t.flying(s, key) {
+		if h.covers(key) && !t.flying(s, key) {
 			h.promised[key] = true
 		}
 	}

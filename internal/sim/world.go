@@ -104,6 +104,9 @@ func (w *world) furnish() {
 		sure(err)
 	}
 	sure(w.ledger.PublishPolicy(ctx, w.policy))
+	if w.watched {
+		sure(w.ledger.SwapWatch(ctx, job.Watch{Policy: policyName, Rev: 1, Since: w.epoch.Add(-day), Through: w.epoch}))
+	}
 	if w.approved {
 		a := policy.Approval{Policy: policyName, Rev: 1, Version: w.policy.Version, SHA256: w.policy.SHA256(), By: "sim", Reason: "approved before", At: w.epoch}
 		sure(w.ledger.Approve(ctx, a))
