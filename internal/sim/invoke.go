@@ -174,7 +174,11 @@ func (w *world) attempt(function string, payload []byte, left int) {
 	}, func(died bool) {
 		if (died || failed) && left > 0 {
 			w.hit(InvokeAgain)
-			w.at(w.chance.within(time.Minute, 2*time.Minute), func() { w.attempt(function, payload, left-1) })
+			w.waiting++
+			w.at(w.chance.within(time.Minute, 2*time.Minute), func() {
+				w.waiting--
+				w.attempt(function, payload, left-1)
+			})
 		}
 	})
 }

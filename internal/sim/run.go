@@ -133,22 +133,25 @@ const (
 	convergeWithin = 30 * time.Hour
 )
 
-// converge lets the world come to rest.
+// converge lets the world come to rest. Holds are asked about at last, for an answer
+// must stay true.
 func (w *world) converge() {
 	w.faulty = false
-	for end := w.now + convergeWithin; w.now < end && w.broken == nil && !w.rests(); {
+	for end := w.now + convergeWithin; w.now < end && w.broken == nil; {
+		if w.rests() {
+			w.askHolds()
+			if w.run(w.now+time.Minute, w.isBroken); w.rests() {
+				return
+			}
+		}
 		w.clearUp()
-		w.run(w.now+clearEvery, func() bool { return w.isBroken() })
-	}
-	if w.broken == nil {
-		w.askHolds()
-		w.run(w.now+time.Minute, w.isBroken)
+		w.run(w.now+clearEvery, w.isBroken)
 	}
 }
 
-// rests reports whether every run has ended, and the date was looked at.
+// rests reports whether nobody waits for anything and the date was looked at.
 func (w *world) rests() bool {
-	if w.now < w.safety || w.clock().Before(w.scheduled.Add(w.settings.MissedAfter+30*time.Minute)) {
+	if w.waiting > 0 || w.clock().Before(w.scheduled.Add(w.settings.MissedAfter+30*time.Minute)) {
 		return false
 	}
 	for _, run := range w.truth.runs {

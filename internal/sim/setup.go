@@ -52,10 +52,10 @@ type setup struct {
 	approved     bool
 	// watched: reconcile has looked at the schedule before. Dates before its first look
 	// are nobody's.
-	watched bool
-	versioned    bool // the bucket
-	listed       int  // the most items in an answer of a listing
-	begins       time.Time
+	watched   bool
+	versioned bool // the bucket
+	listed    int  // the most items in an answer of a listing
+	begins    time.Time
 	// scheduled is the instant of the date; skipped says that no clock shows it.
 	scheduled time.Time
 	skipped   bool

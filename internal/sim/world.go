@@ -41,6 +41,7 @@ type world struct {
 	// looked at next.
 	working map[job.Mode]int
 	polling map[job.Mode]time.Duration
+	waiting int            // invocations that are to be tried again
 	owners  int            // claims so far
 	held    int            // holds that were ordered
 	cleared int            // how often people have cleared up
