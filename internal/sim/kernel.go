@@ -14,8 +14,10 @@ type kernel struct {
 	heap   []event
 	seq    uint64
 	live   []*process
-	born   int
-	steps  int
+	// threads are the player's, and outlive the world.
+	threads *threads
+	born    int
+	steps   int
 }
 
 // event is a process that goes on, or something that happens.
@@ -107,15 +109,14 @@ type process struct {
 	k    *kernel
 	id   int
 	name string
+	on   *thread
 	// ends is when the platform ends it, wherever it stands. A process that was thawed
 	// has none: it goes on after its time.
 	ends   time.Duration
 	dying  bool // it is ended at its next event
 	dead   bool
 	over   bool // its body has returned or was unwound
-	yield  func(time.Duration) bool
-	next   func() (time.Duration, bool)
-	stop   func()
+	body   func(*process)
 	onDead func()
 }
 
@@ -130,20 +131,10 @@ type killed struct{}
 // return.
 func (k *kernel) spawn(name string, limit time.Duration, body func(p *process), onDead func()) *process {
 	k.born++
-	p := &process{k: k, id: k.born, name: name, ends: forever, onDead: onDead}
+	p := &process{k: k, id: k.born, name: name, ends: forever, body: body, onDead: onDead}
 	if limit > 0 {
 		p.ends = k.now + limit
 	}
-	p.next, p.stop = iter.Pull(func(yield func(time.Duration) bool) {
-		p.yield = yield
-		defer func() {
-			p.over = true
-			if r := recover(); r != nil && r != any(killed{}) {
-				panic(r)
-			}
-		}()
-		body(p)
-	})
 	k.live = append(k.live, p)
 	k.push(event{at: k.now, proc: p})
 	return p
@@ -151,35 +142,37 @@ func (k *kernel) spawn(name string, limit time.Duration, body func(p *process), 
 
 // resume lets the process run to its next stop.
 func (p *process) resume() {
-	if p.over || p.dead {
+	if p.over {
 		return
 	}
 	if p.dying {
-		p.kill()
-		return
+		p.dead = true
 	}
-	wait, more := p.next()
-	switch {
-	case p.dead: // it ended itself
-		p.k.forget(p)
-		p.onDead()
-	case !more:
-		p.k.forget(p)
-	default:
+	if p.on == nil {
+		p.on = p.k.threads.take(p)
+	}
+	wait, _ := p.on.next()
+	if !p.over {
 		at := p.k.now + max(wait, 0)
 		if at >= p.ends {
 			at, p.dying = max(p.ends, p.k.now), true
 		}
 		p.k.push(event{at: at, proc: p})
+		return
+	}
+	p.k.threads.give(p.on)
+	p.k.forget(p)
+	if p.dead {
+		p.onDead()
 	}
 }
 
 // wait stops the process for a while. A dead one never comes back from it.
 func (p *process) wait(d time.Duration) {
-	if p.dead || !p.yield(d) {
-		p.dead = true
-		panic(killed{})
+	if !p.dead && p.on.yield(d) && !p.dead {
+		return
 	}
+	p.crash()
 }
 
 // crash ends the running process where it stands.
@@ -188,21 +181,64 @@ func (p *process) crash() {
 	panic(killed{})
 }
 
-// kill ends a process that is stopped.
-func (p *process) kill() {
-	if p.over || p.dead {
-		return
+// unwind ends a process that is stopped, and tells nobody.
+func (p *process) unwind() {
+	if p.dead = true; p.on != nil && !p.over {
+		_, _ = p.on.next()
+		p.k.threads.give(p.on)
 	}
-	p.unwind()
-	p.k.forget(p)
-	p.onDead()
 }
 
-func (p *process) unwind() {
-	p.dead = true
-	if !p.over {
-		p.stop()
+// run is the process on its thread. What it panics with, but for its own end, is told
+// to whoever resumed it.
+func (p *process) run() {
+	defer func() {
+		p.over = true
+		if r := recover(); r != nil && r != any(killed{}) {
+			panic(r)
+		}
+	}()
+	p.body(p)
+}
+
+// threads are coroutines at rest. A process takes one and gives it back with the stack
+// that it has grown.
+type threads struct{ idle []*thread }
+
+type thread struct {
+	proc  *process
+	next  func() (time.Duration, bool)
+	stop  func()
+	yield func(time.Duration) bool
+}
+
+func (t *threads) take(p *process) *thread {
+	if last := len(t.idle) - 1; last >= 0 {
+		on := t.idle[last]
+		t.idle = t.idle[:last]
+		on.proc = p
+		return on
 	}
+	on := &thread{proc: p}
+	on.next, on.stop = iter.Pull(func(yield func(time.Duration) bool) {
+		on.yield = yield
+		for on.proc.run(); yield(0); on.proc.run() {
+		}
+	})
+	return on
+}
+
+func (t *threads) give(on *thread) {
+	on.proc = nil
+	t.idle = append(t.idle, on)
+}
+
+// close ends the coroutines.
+func (t *threads) close() {
+	for _, on := range t.idle {
+		on.stop()
+	}
+	t.idle = nil
 }
 
 func (k *kernel) forget(p *process) {

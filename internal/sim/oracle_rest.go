@@ -60,8 +60,9 @@ func ackedEarly(t *truth, m *moment) string {
 	if !p.ackable.Before(m.asked) {
 		return ""
 	}
-	if t.letters[string(m.delivery.Body)] && p.row.State == job.Dead {
-		return "" // a copy that came back around the gates
+	newer := !bytes.Equal(readNext(m.delivery.Body), m.delivery.Body)
+	if t.letters[string(m.delivery.Body)] && (newer || p.row.State == job.Dead) {
+		return "" // nobody could read it, or it is a copy that came back around the gates
 	}
 	return "page " + string(p.row.ID) + " is " + string(p.row.State)
 }

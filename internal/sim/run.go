@@ -42,6 +42,9 @@ type Player struct{ lib *library }
 // NewPlayer returns a player.
 func NewPlayer() *Player { return &Player{newLibrary()} }
 
+// Close ends what the player keeps between worlds.
+func (p *Player) Close() { p.lib.threads.close() }
+
 // Play plays the world of a seed to its end, or to its first violation.
 func (p *Player) Play(seed uint64, o Options) Result {
 	w := newWorld(seed, p.lib, o)

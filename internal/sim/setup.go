@@ -13,6 +13,7 @@ import (
 type library struct {
 	policies map[string]policy.Policy
 	oracles  *judges
+	threads  threads
 }
 
 func newLibrary() *library {

@@ -75,7 +75,7 @@ const (
 
 func newWorld(seed uint64, lib *library, o Options) *world {
 	w := &world{
-		kernel: kernel{chance: newChance(seed)}, mutant: o.Mutant, script: o.Script, trace: o.Trace, hash: hashStart, faulty: true,
+		kernel: kernel{chance: newChance(seed), threads: &lib.threads}, mutant: o.Mutant, script: o.Script, trace: o.Trace, hash: hashStart, faulty: true,
 		idle: map[string][]*instance{}, working: map[job.Mode]int{}, polling: map[job.Mode]time.Duration{}, denied: map[string]int{},
 		oracles: lib.oracles,
 	}
