@@ -92,6 +92,9 @@ func (i *instance) event(got []job.Delivery) worker.Event {
 
 // settle deletes from the queue what the worker did not give back.
 func (w *world) settle(mode job.Mode, got []job.Delivery, response worker.Response, began time.Time) {
+	if w.mutant != nil && w.mutant.Answer != nil {
+		response = w.mutant.Answer(response)
+	}
 	failed := map[string]bool{}
 	for _, f := range response.BatchItemFailures {
 		failed[f.ItemIdentifier] = true

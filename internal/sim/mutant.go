@@ -18,4 +18,6 @@ type Mutant struct {
 	Redrive   func(*redrive.Config, *instance)
 	Reconcile func(*reconcile.Config, *instance)
 	Hold      func(*hold.Config, *instance)
+	// Answer changes what the mapping reads of a worker's answer.
+	Answer func(worker.Response) worker.Response
 }

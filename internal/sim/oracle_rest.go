@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/expunge-aws/expunge/internal/contract"
@@ -22,6 +23,7 @@ func restOracles() []Oracle {
 		{"E1", "a message is acknowledged only once its page is settled, dead with its letter, planned again, or not released", on(messageAcked), ackedEarly},
 		{"E4", "evidence is kept under the hash of its bytes", on(documentKept), misnamed},
 		{"F12", "what is called too late is gone, and nothing is in flight for longer than anything can land", on(holdAnswered), wrongAnswer},
+		{"F12a", "what was deleted since a hold was placed is told as in flight or too late", on(holdAnswered), untoldLoss},
 		{"L1", "every page is settled, or dead with its letter", on(worldEnded), lost},
 		{"L2", "once nothing goes wrong any more, every run comes to its end", on(worldEnded), stuck},
 		{"L3", "a date without a run is said", on(worldEnded), silent},
@@ -146,6 +148,27 @@ func wrongAnswer(t *truth, m *moment) string {
 		}
 		if l.Items > could {
 			return fmt.Sprintf("%d items of page %s are told as gone, and %d are", l.Items, l.PageID, could)
+		}
+	}
+	return ""
+}
+
+// untoldLoss looks at complete answers: those of holds on items tell of all runs, others
+// of the runs that could still act.
+func untoldLoss(t *truth, m *moment) string {
+	s := &m.status
+	h := t.holds[s.Hold.ID]
+	if h == nil || !s.Complete || s.UnreadRuns > 0 || s.Answer == hold.Ended {
+		return ""
+	}
+	for _, p := range t.order {
+		for _, e := range p.effects {
+			if !h.covers(e.Item.Key) || !e.At.After(h.hold.PlacedAt.Add(skew)) || !e.At.Before(m.asked) || p.restored[e.Item.Key] || e.Item.Modified.After(t.w.scheduled) {
+				continue
+			}
+			if !slices.ContainsFunc(s.Listed, func(l hold.Page) bool { return l.PageID == p.row.ID || l.PageID == p.row.Parent }) {
+				return e.Item.Key + " was deleted, and page " + string(p.row.ID) + " is not listed"
+			}
 		}
 	}
 	return ""

@@ -33,6 +33,8 @@ func rowOracles() []Oracle {
 		{"F13", "no page under a brake is claimed by an invocation that began after it was set", on(pageWritten), claimedBraked},
 		{"F14", "an intent names no more items than the scan recorded", on(pageWritten), grown},
 		{"F16", "a run closes only when all its pages are completed or discarded", on(runWritten), closedEarly},
+		{"S9b", "a run deletes only by a policy version that was approved", on(runWritten), unapproved},
+		{"E6a", "a run is closed only once its manifest is kept, which lists its pages as they are", on(runWritten), unsealed},
 		{"S9a", "the guard releases no run beyond its limits without a person", on(runWritten), unguarded},
 	}
 }
@@ -352,6 +354,43 @@ func unguarded(t *truth, m *moment) string {
 	sure(err)
 	if trips := p.Guard(policy.GuardFacts{Candidates: m.run.Candidates, Examined: m.run.Examined}); m.run.Candidates > p.Limits.MaxObjects {
 		return fmt.Sprintf("%d candidates, and nobody approved: %v", m.run.Candidates, trips)
+	}
+	return ""
+}
+
+func unapproved(t *truth, m *moment) string {
+	if m.ranBefore.ID != "" || m.run.Mode != job.Enforce {
+		return ""
+	}
+	a, err := t.w.ledger.Approval(context.Background(), m.run.Policy)
+	sure(err)
+	if a.Version != m.run.Version || a.SHA256 != m.run.PolicySHA256 {
+		return fmt.Sprintf("version %d opens, and %d is approved", m.run.Version, a.Version)
+	}
+	return ""
+}
+
+func unsealed(t *truth, m *moment) string {
+	if m.run.State != job.Closed {
+		return ""
+	}
+	name := receipt.ManifestName(m.run.ID, m.run.Seal.Manifest)
+	data, err := t.w.evidence.Get(context.Background(), name)
+	if err != nil {
+		return "the manifest is not kept"
+	}
+	sealed, _, err := receipt.VerifyManifest(name, data)
+	if err != nil {
+		return "the manifest does not read"
+	}
+	entries := map[job.PageID]receipt.ManifestPage{}
+	for _, e := range sealed.Pages {
+		entries[e.ID] = e
+	}
+	for _, p := range t.order {
+		if p.row.Run == m.run.ID && entries[p.row.ID] != receipt.NewManifestPage(p.row) {
+			return "the manifest says otherwise of page " + string(p.row.ID)
+		}
 	}
 	return ""
 }

@@ -178,7 +178,7 @@ func (t *truth) ackable(p job.Page) bool {
 	case p.State.Terminal(), p.State == job.Planned:
 		return true
 	case p.State == job.Dead:
-		return !p.Death.LetterAt.IsZero()
+		return !p.Death.LetterAt.IsZero() && t.letters[string(job.NewCommand(t.runs[p.Run], p).Encode())]
 	default:
 		return t.runs[p.Run].State != job.Released
 	}
