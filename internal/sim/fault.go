@@ -62,6 +62,7 @@ const (
 	Twin                           // somebody uploads the same bytes again
 	Removed                        // somebody removes an object
 	Uploaded                       // somebody uploads a new object
+	Barred                         // a permission is taken away, for a while
 	Locked                         // somebody locks an object in the store
 	TickTwice                      // the schedule fires twice
 	TickNever                      // the schedule does not fire
@@ -91,7 +92,7 @@ var faultNames = [faults]string{
 	"message-gone", "malformed", "forged", "misrouted", "newer-schema", "stray-letter", "store-throttled", "store-lost",
 	"delete-answer-lost", "delete-lands-late", "delete-orphaned", "key-slow", "key-denied", "key-unsure", "answers-cut", "token-expired",
 	"interleaved-delete", "evidence-lost", "evidence-answer-lost", "evidence-unread", "object-replaced", "object-twin", "object-removed",
-	"object-uploaded", "object-locked", "tick-twice", "tick-never", "tick-late", "date-skipped", "request", "hold-placed", "hold-released",
+	"object-uploaded", "permission-lost", "object-locked", "tick-twice", "tick-never", "tick-late", "date-skipped", "request", "hold-placed", "hold-released",
 	"hold-asked", "brake", "policy-superseded", "guard-trips", "run-approved", "run-rejected", "redrive", "redrive-override",
 	"page-discarded", "letter-discarded",
 }

@@ -103,8 +103,28 @@ const clientTimeout = 5 * time.Second
 func (i *instance) begin(op string) {
 	i.alive()
 	i.calls++
+	i.meddle()
 	i.p.wait(i.latency())
 	i.mix(op, i.p.id)
+}
+
+// meddle lets somebody act while the invocation is between two of its calls: most
+// mistakes need a neighbour in just these milliseconds.
+func (i *instance) meddle() {
+	if !i.faulty || i.meddlers == 0 || i.function == "reconcile" || i.chance.n(1024) >= i.meddling {
+		return
+	}
+	i.meddlers--
+	if i.chance.one(2) {
+		i.at(i.chance.within(0, 100*time.Millisecond), i.act)
+	} else {
+		i.at(i.chance.within(0, 40*time.Millisecond), i.order)
+	}
+}
+
+// barredFrom reports whether the instance's role has lost its permission to a service.
+func (w *world) barredFrom(s *service) bool {
+	return w.faulty && w.barred != nil && w.barred == s && w.now < w.barredUntil
 }
 
 // latency is how long a call is on its way.
@@ -129,6 +149,9 @@ func (i *instance) write(s *service, op string, effect func() error) error {
 	case i.strikes(CrashBefore):
 		i.log(i.p, op, "dies before")
 		i.p.crash()
+	case i.barredFrom(s):
+		i.log(i.p, op, "forbidden")
+		return failure.New(failure.Forbidden, op, "not allowed")
 	case i.strikes(s.throttled):
 		i.log(i.p, op, "throttled")
 		return failure.New(failure.Throttled, op, "slow down")
@@ -180,6 +203,9 @@ func read[T any](i *instance, s *service, op string, get func() (T, error)) (ans
 	case i.strikes(CrashBefore):
 		i.log(i.p, op, "dies before")
 		i.p.crash()
+	case i.barredFrom(s):
+		i.log(i.p, op, "forbidden")
+		return answer, failure.New(failure.Forbidden, op, "not allowed")
 	case i.strikes(s.unread):
 		i.log(i.p, op, "unread")
 		i.p.wait(clientTimeout)

@@ -56,14 +56,6 @@ func (s scanned) Record(ctx context.Context, next job.Run, page *job.Page) error
 	return s.ledgerView.Record(ctx, next, page)
 }
 
-// ahead is a clock that is ahead.
-type ahead struct {
-	*instance
-	by time.Duration
-}
-
-func (a ahead) Now() time.Time { return a.instance.Now().Add(a.by) }
-
 // placed lets a hold be written only after its answer.
 type placed struct{ ledgerView }
 
@@ -117,17 +109,13 @@ func otherMutants() []killer {
 				return l.SwapRun(ctx, next)
 			}}
 		}}},
-		{Mutant: Mutant{Name: "scans-overlap", Enqueue: func(c *enqueue.Config, i *instance) {
+		{Mutant: Mutant{Name: "pages-keyed-by-end", Enqueue: func(c *enqueue.Config, i *instance) {
 			c.Pages = scanned{ledgerView: ledgerView{i}, record: func(ctx context.Context, l ledgerView, next job.Run, page *job.Page) error {
 				stored, _ := l.ledger.Run(ctx, next.ID)
-				next.Rev = stored.Rev + 1
+				if next.Rev = stored.Rev + 1; page != nil {
+					page.ID = job.RangePageID(page.Run, page.Tenant, "through "+page.Through)
+				}
 				return l.Record(ctx, next, page)
-			}}
-		}}},
-		{Mutant: Mutant{Name: "record-errors-swallowed", Enqueue: func(c *enqueue.Config, i *instance) {
-			c.Pages = scanned{ledgerView: ledgerView{i}, record: func(ctx context.Context, l ledgerView, next job.Run, page *job.Page) error {
-				_ = l.Record(ctx, next, page)
-				return nil
 			}}
 		}}},
 		{Mutant: Mutant{Name: "ratchet-off", Enqueue: func(c *enqueue.Config, i *instance) {
@@ -159,7 +147,12 @@ func otherMutants() []killer {
 			p.Attempts = 0
 			return p
 		}),
-		{Mutant: Mutant{Name: "age-gate-off", Redrive: func(c *redrive.Config, i *instance) { c.Clock = ahead{i, 20 * time.Minute} }}},
+		ofRedrive("age-gate-off", func(_ *instance, p job.Page) job.Page {
+			if p.State == job.Dead {
+				p.FirstFailure, p.Death.At = p.FirstFailure.Add(-20*time.Minute), p.Death.At.Add(-20*time.Minute)
+			}
+			return p
+		}),
 		{Mutant: Mutant{Name: "redrive-unordered", Redrive: func(c *redrive.Config, i *instance) {
 			c.Orders = orders{ledgerView: ledgerView{i}, forget: true}
 		}}},

@@ -395,7 +395,7 @@ func workerMutants() []killer {
 				return nil
 			}}
 		}}},
-		{Mutant: Mutant{Name: "wrong-queue-accepted", Worker: func(c *worker.Config, i *instance) { c.Region = "us-east-1" }}},
+		{Mutant: Mutant{Name: "wrong-region", Worker: func(c *worker.Config, i *instance) { c.Region = "us-east-1" }}},
 		{Mutant: Mutant{Name: "decides-all", Worker: func(c *worker.Config, _ *instance) {
 			c.Decide = func(f policy.Facts) policy.Decision {
 				return policy.Decision{Delete: true, Candidate: true, Reason: policy.Expired}

@@ -14,7 +14,7 @@ import (
 func (w *world) act() {
 	key := pick(&w.chance, w.keys)
 	now, there := w.store.Get(bucketName, job.Ref{Key: key})
-	switch f := pick(&w.chance, []Fault{Replaced, Twin, Twin, Removed, Uploaded, Locked, Malformed, Forged, Misrouted, StrayLetter, MovedByHand, MessageGone}); f {
+	switch f := pick(&w.chance, []Fault{Replaced, Twin, Twin, Removed, Uploaded, Locked, Malformed, Forged, Misrouted, StrayLetter, MovedByHand, MessageGone, Barred}); f {
 	case Replaced:
 		w.upload(f, job.Item{Key: key, ETag: "other" + key[len(root):], Size: 3})
 	case Twin:
@@ -34,6 +34,9 @@ func (w *world) act() {
 		if w.versioned && there && w.store.SetLock(bucketName, job.Ref{Key: key}, artifact.Lock{LegalHold: true}) == nil {
 			w.touch(f, key)
 		}
+	case Barred:
+		w.hit(f)
+		w.barred, w.barredUntil = pick(&w.chance, []*service{&storeCalls, &storeCalls, &proofCalls, &ledgerCalls}), w.now+w.chance.within(time.Minute, 30*time.Minute)
 	case MovedByHand:
 		if w.queue.NativeRedrive(job.Enforce) > 0 {
 			w.hit(f)

@@ -74,12 +74,17 @@ func lostLetter(t *truth, m *moment) string {
 	switch {
 	case p == nil, m.removed.Letter.Reason == job.ReasonNewerSchema:
 		return ""
-	case p.row.State == job.Dead:
-		return "the page is dead"
+	case p.row.State == job.Dead && !p.row.Death.LetterAt.IsZero() && !t.lettered(m.removed.Body):
+		return "the page is dead, and it was the last copy"
 	case p.row.State == job.Redriven && !p.row.NextDue.After(p.row.RestartedAt):
 		return "the message of the page is owed"
 	}
 	return ""
+}
+
+// lettered reports whether a copy of the body lies among the dead letters.
+func (t *truth) lettered(body []byte) bool {
+	return slices.ContainsFunc(t.w.queue.PeekLetters(), func(d job.DeadLetter) bool { return bytes.Equal(d.Body, body) })
 }
 
 func sentAgain(t *truth, m *moment) string {

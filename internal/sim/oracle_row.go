@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/expunge-aws/expunge/internal/audit"
@@ -19,6 +20,8 @@ func rowOracles() []Oracle {
 		{"S12", "cutoff, version and mode of a run never change, and every plan decides by them", on(runWritten, pageWritten), decidedOtherwise},
 		{"S13", "no write by the holder of an old claim succeeds", on(pageWritten), fenced},
 		{"S14", "what is quarantined or given up moves only once it is mended, or by an override on record", on(pageWritten), movedQuarantined},
+		{"S14a", "a dead page moves only by a redrive, and one that has ended never", on(pageWritten), wakened},
+		{"L1a", "no candidate of a completed page is passed over", on(pageWritten), passedOver},
 		{"S15a", "a redrive waits, and the attempts of all lives together are limited", on(pageWritten), tooSoon},
 		{"S16", "a page has at most one live claim", on(pageWritten), twoClaims},
 		{"S19", "a later intent of a page, or of what was split off, only shrinks", on(pageWritten), widened},
@@ -113,6 +116,35 @@ func movedQuarantined(t *truth, m *moment) string {
 		return "the page was given up"
 	case reason.Class() == job.Quarantined && reason != job.ReasonUnknownPolicy:
 		return "it died of " + string(reason)
+	}
+	return ""
+}
+
+func wakened(_ *truth, m *moment) string {
+	s := m.page.State
+	if m.was.State == job.Dead && s != job.Dead && s != job.Redriven && s != job.Discarded {
+		return "a dead page is " + string(s)
+	}
+	return ""
+}
+
+// passedOver looks at what stands in the range of a completed page. What a page of as
+// many candidates as were recorded does not hold is left to the next run (F14).
+func passedOver(t *truth, m *moment) string {
+	run := t.runs[m.page.Run]
+	if m.page.State != job.Completed || m.page.Kind != job.RangePage || m.page.Planned >= m.page.Candidates {
+		return ""
+	}
+	named := map[string]bool{}
+	for _, l := range t.receipt(m.page).Lines {
+		named[l.Key] = true
+	}
+	prefix := root + m.page.Tenant + "/"
+	for item := range t.w.store.Objects(bucketName) {
+		rel, inside := strings.CutPrefix(item.Key, prefix)
+		if inside && rel > m.page.After && rel <= m.page.Through && item.Modified.Before(run.Cutoff) && !named[item.Key] {
+			return item.Key + " stands there and has no outcome"
+		}
 	}
 	return ""
 }

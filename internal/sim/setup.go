@@ -67,6 +67,9 @@ type setup struct {
 	// safety is how long things go wrong.
 	safety time.Duration
 	batch  int // the most messages of one event
+	// meddling is in how many of 1,024 calls somebody acts beside them, meddlers how often
+	// in all.
+	meddling, meddlers int
 }
 
 // tenants are chosen so that one's name begins with the other's (S5).
@@ -90,6 +93,7 @@ func drawSetup(c *chance, lib *library, scripted bool) setup {
 	s := setup{settings: drawSettings(c), listed: pick(c, []int{1000, 3, 2}), batch: 1 + c.n(3), safety: time.Hour + time.Duration(c.n(150))*time.Minute}
 	if !scripted {
 		s.rates.draw(c)
+		s.meddling, s.meddlers = pick(c, []int{30, 10, 100}), c.n(9)
 	}
 	zone, mode, versions, most := "UTC", job.Enforce, policy.CurrentVersions, 1000
 	date := dates[0]
@@ -128,9 +132,9 @@ func drawSettings(c *chance) contract.Settings {
 	s := contract.Production()
 	s.PageItems = 2 + c.n(4)
 	s.PageListed = s.PageItems + c.n(8)
-	s.MaxAttempts = pick(c, []int{5, 3, 2})
+	s.MaxAttempts = pick(c, []int{5, 3, 2, 1})
 	s.MaxReceives = pick(c, []int{10, 2 * s.MaxAttempts})
-	s.RedriveAttempts = s.MaxAttempts + pick(c, []int{10, 3})
+	s.RedriveAttempts = s.MaxAttempts + pick(c, []int{10, 3, 1})
 	s.DeleteRounds = pick(c, []int{4, 2, 1})
 	s.SplitItems = pick(c, []int{25, 1})
 	s.Concurrency = 2 + c.n(4)

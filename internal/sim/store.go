@@ -65,6 +65,10 @@ func (v storeView) Delete(ctx context.Context, d job.Deletion) ([]job.Answer, er
 		v.log(v.p, op, "refused before signing")
 		return nil, failure.New(failure.Conflict, op, "the claim's right to delete is over")
 	}
+	if v.barredFrom(&storeCalls) {
+		v.log(v.p, op, "forbidden")
+		return nil, failure.New(failure.Forbidden, op, "not allowed")
+	}
 	f := &flight{d: d, page: v.truth.claims[v.owner], until: v.clock().Add(signatureLife)}
 	v.tell(&moment{kind: deleteSent, flight: f, by: v.instance})
 	switch {

@@ -47,8 +47,11 @@ type world struct {
 	cleared int            // how often people have cleared up
 	refused []string       // the entries that the queue does not take from the batch under way
 	denied  map[string]int // for how many more tries a key may not be deleted
-	landing *flight        // the delete that is taking effect
-	nobody  bool           // what takes effect is nobody's any more
+	// barred is the service that no role may use before the instant.
+	barred      *service
+	barredUntil time.Duration
+	landing     *flight // the delete that is taking effect
+	nobody      bool    // what takes effect is nobody's any more
 	// current is the policy version that is deployed; released: it is the next release's.
 	current  policy.Policy
 	released bool
