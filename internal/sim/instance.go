@@ -7,6 +7,7 @@ import (
 
 	"github.com/expunge-aws/expunge/internal/audit"
 	"github.com/expunge-aws/expunge/internal/failure"
+	"github.com/expunge-aws/expunge/internal/job"
 )
 
 // instance is one copy of a function that serves one invocation after the other, as
@@ -103,7 +104,11 @@ const clientTimeout = 5 * time.Second
 func (i *instance) begin(op string) {
 	i.alive()
 	i.calls++
-	i.meddle()
+	if i.script != nil {
+		i.stage()
+	} else {
+		i.meddle()
+	}
 	i.p.wait(i.latency())
 	i.mix(op, i.p.id)
 }
@@ -119,6 +124,24 @@ func (i *instance) meddle() {
 		i.at(i.chance.within(0, 100*time.Millisecond), i.act)
 	} else {
 		i.at(i.chance.within(0, 40*time.Millisecond), i.order)
+	}
+}
+
+// stage lets the script's neighbours act beside a call of a worker.
+func (i *instance) stage() {
+	if i.function != string(job.Enforce) {
+		return
+	}
+	for _, f := range []Fault{HoldPlaced, Replaced, Twin} {
+		switch first := i.objects[0]; {
+		case !i.strikes(f):
+		case f == HoldPlaced:
+			i.placeHold()
+		case f == Replaced:
+			i.upload(f, job.Item{Key: first.Key, ETag: "other", Size: 3})
+		default:
+			i.upload(f, job.Item{Key: first.Key, ETag: first.ETag, Size: first.Size})
+		}
 	}
 }
 

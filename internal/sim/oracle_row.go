@@ -152,7 +152,7 @@ func passedOver(t *truth, m *moment) string {
 func tooSoon(t *truth, m *moment) string {
 	set := &t.w.settings
 	switch {
-	case m.page.State == job.Claimed && m.page.Attempts > set.RedriveAttempts+set.MaxAttempts:
+	case m.page.State == job.Claimed && !m.page.Abandoned && m.page.Attempts > set.RedriveAttempts+set.MaxAttempts:
 		return fmt.Sprintf("attempt %d", m.page.Attempts)
 	case m.page.State != job.Redriven || m.was.State != job.Dead || m.page.Abandoned:
 		return ""

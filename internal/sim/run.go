@@ -34,6 +34,8 @@ type Result struct {
 	// Calls of the steps, Deletes that took effect, Resumes of an open intent, Answers
 	// about holds, and Twins: deletes of equal bytes that were uploaded again (F5).
 	Calls, Deletes, Resumes, Answers, Twins int
+	// Could are the faults that could have happened after the last of the script.
+	Could []Strike
 }
 
 // Player plays worlds one after the other. Two must not share one.
@@ -57,7 +59,7 @@ func (p *Player) Play(seed uint64, o Options) Result {
 	}
 	return Result{
 		Seed: seed, Hash: w.hash, Violation: w.broken, Hits: w.hits, Calls: w.calls, Deletes: w.truth.deletes, Resumes: w.truth.resumes,
-		Answers: w.truth.held, Twins: w.truth.twins,
+		Answers: w.truth.held, Twins: w.truth.twins, Could: w.could,
 	}
 }
 
@@ -68,7 +70,6 @@ func (w *world) begin() {
 	w.cycle()
 	w.schedule()
 	if w.script != nil {
-		w.stage()
 		return
 	}
 	for range w.chance.n(10) {
@@ -111,12 +112,6 @@ func (w *world) schedule() {
 	if w.strikes(TickTwice) {
 		w.at(at+w.chance.within(0, 2*time.Second), fire)
 	}
-}
-
-// stage is what happens in a scripted world besides the schedule: a hold on the first
-// object while the page is at work, and people who look after it.
-func (w *world) stage() {
-	w.at(w.scheduled.Sub(w.epoch)+time.Minute, w.placeHold)
 }
 
 // newRelease deploys the next release: it has another version of the policy, which

@@ -89,7 +89,11 @@ var dates = []time.Time{
 	time.Date(2026, 10, 25, 0, 0, 0, 0, time.UTC),
 }
 
-func drawSetup(c *chance, lib *library, scripted bool) setup {
+// stores is how many kinds of bucket there are: without versions, with them, and with a
+// policy on all of them.
+const stores = 3
+
+func drawSetup(seed uint64, c *chance, lib *library, scripted bool) setup {
 	s := setup{settings: drawSettings(c), listed: pick(c, []int{1000, 3, 2}), batch: 1 + c.n(3), safety: time.Hour + time.Duration(c.n(150))*time.Minute}
 	if !scripted {
 		s.rates.draw(c)
@@ -97,16 +101,20 @@ func drawSetup(c *chance, lib *library, scripted bool) setup {
 	}
 	zone, mode, versions, most := "UTC", job.Enforce, policy.CurrentVersions, 1000
 	date := dates[0]
-	if c.one(3) {
+	if c.one(5) {
 		zone, date = "Europe/Dublin", pick(c, dates)
 	}
 	if c.one(12) {
 		mode = job.ReportOnly
 	}
-	switch c.n(6) {
-	case 4:
+	store := max(c.n(6)-3, 0)
+	if scripted {
+		store = int(seed % stores) //nolint:gosec // below 3
+	}
+	switch store {
+	case 1:
 		s.versioned = true
-	case 5:
+	case 2:
 		s.versioned, versions = true, policy.AllVersions
 	}
 	if c.one(8) {

@@ -57,11 +57,14 @@ type world struct {
 	released bool
 
 	// faulty: the safety phase, in which things go wrong.
-	faulty  bool
-	hits    Hits
-	script  []Strike
-	calls   int
-	struck  int
+	faulty bool
+	hits   Hits
+	script []Strike
+	calls  int
+	struck int
+	// asked and could are the faults that could happen after the last of the script.
+	asked   map[Strike]bool
+	could   []Strike
 	oracles *judges
 	truth   *truth
 	broken  *Violation
@@ -82,8 +85,8 @@ func newWorld(seed uint64, lib *library, o Options) *world {
 		idle: map[string][]*instance{}, working: map[job.Mode]int{}, polling: map[job.Mode]time.Duration{}, denied: map[string]int{},
 		oracles: lib.oracles,
 	}
-	w.chance.flat = o.Script != nil
-	w.setup = drawSetup(&w.chance, lib, o.Script != nil)
+	w.chance.flat, w.asked = o.Script != nil, map[Strike]bool{}
+	w.setup = drawSetup(seed, &w.chance, lib, o.Script != nil)
 	w.epoch, w.current = w.begins, w.policy
 	w.truth = newTruth(w)
 	w.ledger = ledger.NewMemory()
@@ -133,6 +136,10 @@ func (w *world) strikes(f Fault) bool {
 		return false
 	}
 	if w.script != nil {
+		if w.struck == len(w.script) && !w.asked[Strike{w.calls, f}] { // what may be added to the script
+			w.asked[Strike{w.calls, f}] = true
+			w.could = append(w.could, Strike{w.calls, f})
+		}
 		if w.struck >= len(w.script) || w.script[w.struck].Call != w.calls || w.script[w.struck].Fault != f {
 			return false
 		}
