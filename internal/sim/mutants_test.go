@@ -11,11 +11,16 @@ type killer struct {
 	seed uint64
 }
 
+var only = flag.String("only", "", "the one mutant that is played")
+
 var hunt = flag.Uint64("hunt", 300, "how many seeds are played to find a mutant")
 
 func TestMutants(t *testing.T) {
 	p := NewPlayer()
 	for _, k := range append(workerMutants(), otherMutants()...) {
+		if *only != "" && *only != k.Name {
+			continue
+		}
 		killed, of := 0, map[string]int{}
 		at := uint64(0)
 		for s := uint64(1); s <= *hunt; s++ {

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"syscall"
 	"testing"
@@ -74,6 +75,7 @@ func TestSeeds(t *testing.T) {
 		}
 		return
 	}
+	defer debug.SetGCPercent(debug.SetGCPercent(800)) // worlds are small and die young
 	began, used := time.Now(), cpu()
 	s := playAll(*first, *seeds)
 	took, used := time.Since(began), cpu()-used
