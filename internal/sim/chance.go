@@ -6,7 +6,8 @@ import "time"
 // is all its state and the same seed is the same sequence on every machine.
 type chance struct {
 	state uint64
-	// flat takes the first of every choice: the script alone decides then.
+	// flat takes the first of every choice and the longest of every time: the script
+	// alone decides then.
 	flat bool
 }
 
@@ -30,6 +31,9 @@ func (c *chance) one(of int) bool { return c.n(of) == of-1 }
 
 // within returns a duration from least to most, in milliseconds.
 func (c *chance) within(least, most time.Duration) time.Duration {
+	if c.flat {
+		return most
+	}
 	return least + time.Duration(c.n(int((most-least)/time.Millisecond)+1))*time.Millisecond
 }
 

@@ -1,5 +1,14 @@
 package sim
 
+// scriptable are the kinds that a script places. Those that differ from one of them only
+// in a word, or take more than a call, are left to chance.
+var scriptable = [faults]bool{
+	CrashBefore: true, CrashAfter: true, Stall: true, Thawed: true, LedgerLost: true, LedgerUnsure: true, LedgerLate: true,
+	LedgerRetried: true, HoldsCutShort: true, SentTwice: true, SendLost: true, SendUnsure: true, AckLost: true, LetterLost: true, StoreLost: true,
+	DeleteUnsure: true, DeleteLate: true, DeleteOrphaned: true, KeySlow: true, KeyDenied: true, KeyUnsure: true, AnswersCut: true,
+	EvidenceLost: true, EvidenceUnsure: true, HoldPlaced: true, Replaced: true, Twin: true, TickTwice: true, TickNever: true, TickLate: true,
+}
+
 // Exhaust plays every combination of at most depth faults on one small scenario, for
 // each kind of bucket: a tick of two pages, with everything else going right. A fault is
 // placed only at a call at which it could happen, among the first calls.

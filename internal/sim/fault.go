@@ -103,7 +103,7 @@ func (f Fault) String() string { return faultNames[f] }
 func Faults() []Fault {
 	all := make([]Fault, faults)
 	for i := range all {
-		all[i] = Fault(i) //nolint:gosec // there are fewer than 256
+		all[i] = Fault(i)
 	}
 	return all
 }
@@ -124,7 +124,7 @@ type rates [faults]int
 // usual is how often a kind strikes where it is common. Where it is rare it is an
 // eighth of that, and at least one.
 var usual = rates{
-	CrashBefore: 10, CrashAfter: 20, Stall: 12, Thawed: 300, SkewedClock: 700, InvokeLost: 150, InvokeTwice: 150, OldCode: 300,
+	CrashBefore: 10, CrashAfter: 20, Stall: 12, Thawed: 4, SkewedClock: 700, InvokeLost: 150, InvokeTwice: 150, OldCode: 300,
 	LedgerThrottled: 16, LedgerLost: 10, LedgerUnsure: 14, LedgerLate: 8, LedgerRetried: 16, LedgerBusy: 60, LedgerUnread: 6,
 	IndexLags: 120, HoldsCutShort: 100, SentTwice: 200, SentLate: 60, SendRefused: 120, SendLost: 80, SendUnsure: 80, AckLost: 120, DelayLost: 150,
 	LetterLost: 150, LetterUnsure: 150, LettersUnread: 60, StoreThrottled: 40, StoreLost: 16, DeleteUnsure: 120, DeleteLate: 160,

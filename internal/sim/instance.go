@@ -120,10 +120,15 @@ func (i *instance) meddle() {
 		return
 	}
 	i.meddlers--
-	if i.chance.one(2) {
+	switch i.chance.n(4) {
+	case 0:
 		i.at(i.chance.within(0, 100*time.Millisecond), i.act)
-	} else {
+	case 1:
 		i.at(i.chance.within(0, 40*time.Millisecond), i.order)
+	case 2:
+		i.at(i.chance.within(0, 40*time.Millisecond), i.placeHold)
+	default:
+		i.at(i.chance.within(0, 100*time.Millisecond), func() { i.change(pick(&i.chance, []Fault{Replaced, Twin, Removed, Locked})) })
 	}
 }
 
@@ -152,16 +157,16 @@ func (w *world) barredFrom(s *service) bool {
 
 // latency is how long a call is on its way.
 func (i *instance) latency() time.Duration {
-	if !i.strikes(Stall) {
-		return i.chance.within(time.Millisecond, 40*time.Millisecond)
-	}
-	stall := i.chance.within(5*time.Second, 75*time.Second)
-	if i.p.ends != forever && i.strikes(Thawed) {
+	switch {
+	case i.p.ends != forever && i.strikes(Thawed):
 		// The platform stopped it and starts it again: its time has passed, and it does not know.
 		i.p.ends = forever
-		stall = i.chance.within(30*time.Second, 20*time.Minute)
+		return i.chance.within(30*time.Second, 20*time.Minute)
+	case i.strikes(Stall):
+		return i.chance.within(5*time.Second, 75*time.Second)
+	default:
+		return i.chance.within(time.Millisecond, 40*time.Millisecond)
 	}
-	return stall
 }
 
 // write is a call that changes something. effect performs it and returns its natural

@@ -193,8 +193,7 @@ func (i *instance) handle(function string, s *steps, deadline time.Time, payload
 	case "redrive":
 		_, err = s.redrive.Handle(ctx, deadline, payload)
 	case "reconcile":
-		_, err = s.reconcile.Pass(ctx, deadline)
-		err = nil // its schedule asks again soon
+		_, _ = s.reconcile.Pass(ctx, deadline) // its schedule asks again soon
 	}
 	i.log(i.p, "returns", outcome(err))
 	return err

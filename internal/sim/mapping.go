@@ -12,10 +12,6 @@ import (
 // The event source mapping: it polls a queue of pages, hands what it receives to a
 // worker, and deletes from the queue what the worker does not give back.
 
-// idlePoll is the longest time for which nobody looks at a queue: what an act of
-// somebody else makes visible is found then.
-const idlePoll = 20 * time.Second
-
 // wake lets the mapping look at a queue at the next instant at which it can find
 // something.
 func (w *world) wake(mode job.Mode) {

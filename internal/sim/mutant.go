@@ -3,6 +3,7 @@ package sim
 import (
 	"github.com/expunge-aws/expunge/internal/enqueue"
 	"github.com/expunge-aws/expunge/internal/hold"
+	"github.com/expunge-aws/expunge/internal/job"
 	"github.com/expunge-aws/expunge/internal/reconcile"
 	"github.com/expunge-aws/expunge/internal/redrive"
 	"github.com/expunge-aws/expunge/internal/worker"
@@ -18,6 +19,8 @@ type Mutant struct {
 	Redrive   func(*redrive.Config, *instance)
 	Reconcile func(*reconcile.Config, *instance)
 	Hold      func(*hold.Config, *instance)
+	// Land changes what the store makes of a delete that lands.
+	Land func(*world, *job.Deletion)
 	// Answer changes what the mapping reads of a worker's answer.
 	Answer func(worker.Response) worker.Response
 }

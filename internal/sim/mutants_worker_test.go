@@ -7,7 +7,6 @@ import (
 	"github.com/expunge-aws/expunge/internal/failure"
 	"github.com/expunge-aws/expunge/internal/hold"
 	"github.com/expunge-aws/expunge/internal/job"
-	"github.com/expunge-aws/expunge/internal/policy"
 	"github.com/expunge-aws/expunge/internal/receipt"
 	"github.com/expunge-aws/expunge/internal/worker"
 )
@@ -193,7 +192,7 @@ func (p post) Send(ctx context.Context, mode job.Mode, m []job.Message) ([]strin
 	return p.queueView.Send(ctx, mode, m)
 }
 
-// ofWorker makes a mutant of the worker's reads and writes.
+// ofRows, ofStore, ofHolds and ofPapers make mutants of what a worker is given.
 func ofRows(name string, r rows) killer {
 	return killer{Mutant: Mutant{Name: name, Worker: func(c *worker.Config, i *instance) {
 		r := r
@@ -300,20 +299,35 @@ func workerMutants() []killer {
 			p.Spent = p.Attempts
 			return p
 		}}),
+		ofRows("intent-forgotten", rows{seen: func(i *instance, p job.Page) job.Page {
+			if p.Owner != i.owner {
+				p.Intent, p.Receipt, p.Counts = job.Intent{}, "", job.Counts{}
+			}
+			return p
+		}}),
+		ofRows("settled-means-open", rows{seen: func(_ *instance, p job.Page) job.Page {
+			if p.State == job.Completed {
+				p.State = job.Sent
+			}
+			return p
+		}}),
+		ofRows("counts-doubled", rows{complete: func(ctx context.Context, l ledgerView, next job.Page, children []job.Page) error {
+			next.Counts = next.Counts.Plus(next.Counts)
+			return l.Complete(ctx, next, children)
+		}}),
 		ofRows("redelivered-after-dead", rows{seen: func(_ *instance, p job.Page) job.Page {
 			if p.State == job.Dead {
 				p.State = job.Sent
 			}
 			return p
 		}}),
-		ofStore("no-condition", objects{send: func(ctx context.Context, v storeView, d job.Deletion) ([]job.Answer, error) {
+		{Mutant: Mutant{Name: "no-condition", Land: func(w *world, d *job.Deletion) {
 			for n, item := range d.Items {
-				if now, there := v.store.Get(d.Bucket, item.Ref()); there {
+				if now, there := w.store.Get(d.Bucket, item.Ref()); there {
 					d.Items[n].ETag = now.ETag
 				}
 			}
-			return v.Delete(ctx, d)
-		}}),
+		}}},
 		ofStore("partial-errors-swallowed", answering(func(_ job.Deletion, said []job.Answer) []job.Answer {
 			for n, a := range said {
 				if a == job.Slow || a == job.Unsure || a == job.Denied {
@@ -396,11 +410,6 @@ func workerMutants() []killer {
 			}}
 		}}},
 		{Mutant: Mutant{Name: "wrong-region", Worker: func(c *worker.Config, i *instance) { c.Region = "us-east-1" }}},
-		{Mutant: Mutant{Name: "decides-all", Worker: func(c *worker.Config, _ *instance) {
-			c.Decide = func(f policy.Facts) policy.Decision {
-				return policy.Decision{Delete: true, Candidate: true, Reason: policy.Expired}
-			}
-		}}},
 		{Mutant: Mutant{Name: "all-acknowledged", Answer: func(worker.Response) worker.Response { return worker.Response{} }}},
 	}
 }

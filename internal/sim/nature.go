@@ -10,11 +10,34 @@ import (
 
 // What others do to the bucket and the queues while a run is under way.
 
-// act lets one thing happen. Those that would change nothing do not count.
+// act lets one thing happen. What would change nothing does not count.
 func (w *world) act() {
-	key := pick(&w.chance, w.keys)
-	now, there := w.store.Get(bucketName, job.Ref{Key: key})
 	switch f := pick(&w.chance, []Fault{Replaced, Twin, Twin, Removed, Uploaded, Locked, Malformed, Forged, Misrouted, StrayLetter, MovedByHand, MessageGone, Barred}); f {
+	case Barred:
+		w.hit(f)
+		w.barred, w.barredUntil = pick(&w.chance, []*service{&storeCalls, &storeCalls, &proofCalls, &ledgerCalls}), w.now+w.chance.within(time.Minute, 30*time.Minute)
+	case MovedByHand:
+		if w.queue.NativeRedrive(job.Enforce) > 0 {
+			w.hit(f)
+			w.wake(job.Enforce)
+		}
+	case StrayLetter:
+		w.hit(f)
+		w.queue.Stray([]byte("~"))
+	case MessageGone:
+		w.lose()
+	case Malformed, Forged, Misrouted:
+		w.poison(f)
+	default:
+		w.change(f)
+	}
+}
+
+// change lets somebody change an object.
+func (w *world) change(f Fault) {
+	key := w.someKey()
+	now, there := w.store.Get(bucketName, job.Ref{Key: key})
+	switch f {
 	case Replaced:
 		w.upload(f, job.Item{Key: key, ETag: "other" + key[len(root):], Size: 3})
 	case Twin:
@@ -30,26 +53,20 @@ func (w *world) act() {
 	case Uploaded:
 		w.keys = append(w.keys, key+"~new")
 		w.upload(f, job.Item{Key: key + "~new", ETag: "new", Size: 1})
-	case Locked:
+	default:
 		if w.versioned && there && w.store.SetLock(bucketName, job.Ref{Key: key}, artifact.Lock{LegalHold: true}) == nil {
 			w.touch(f, key)
 		}
-	case Barred:
-		w.hit(f)
-		w.barred, w.barredUntil = pick(&w.chance, []*service{&storeCalls, &storeCalls, &proofCalls, &ledgerCalls}), w.now+w.chance.within(time.Minute, 30*time.Minute)
-	case MovedByHand:
-		if w.queue.NativeRedrive(job.Enforce) > 0 {
-			w.hit(f)
-			w.wake(job.Enforce)
-		}
-	case StrayLetter:
-		w.hit(f)
-		w.queue.Stray([]byte("~"))
-	case MessageGone:
-		w.lose()
-	default:
-		w.poison(f)
 	}
+}
+
+// someKey returns a key of a tenant, and often one that somebody has just listed: what
+// happens to it then hurts most.
+func (w *world) someKey() string {
+	if w.listedKey != "" && w.chance.one(2) {
+		return w.listedKey
+	}
+	return pick(&w.chance, w.keys)
 }
 
 // planned returns the object that a key began with.
@@ -97,16 +114,16 @@ func (w *world) poison(f Fault) {
 	} else {
 		p := pick(&w.chance, w.truth.order).row
 		c := job.NewCommand(w.truth.runs[p.Run], p)
-		switch {
-		case f == Misrouted && w.chance.one(2):
+		switch kind := w.chance.n(4); {
+		case f == Misrouted && kind < 2:
 			c.Region = "us-east-1"
 		case f == Misrouted:
 			mode = job.ReportOnly
-		case w.chance.one(2): // early, or for a page that has ended
-		case w.chance.one(2):
+		case kind == 0:
 			c.TenantID = tenants[1]
-		default:
+		case kind == 1:
 			c.Hash = "00000000000000000000000000000000"
+		default: // the very bytes, early or for a page that has ended
 		}
 		body = c.Encode()
 	}

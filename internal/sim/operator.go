@@ -71,7 +71,7 @@ func (w *world) order() {
 // placeHold orders a hold, and asks about it until it is settled.
 func (w *world) placeHold() {
 	w.held++
-	key := pick(&w.chance, w.keys)
+	key := w.someKey()
 	tenant := tenants[0]
 	if len(key) > len(root+tenants[1]) && key[:len(root+tenants[1])] == root+tenants[1] {
 		tenant = tenants[1]

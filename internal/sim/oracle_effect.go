@@ -75,8 +75,8 @@ func unplanned(t *truth, m *moment) string {
 }
 
 func underHold(t *truth, m *moment) string {
-	for id, h := range t.holds {
-		if ours(m) && h.promised[m.effect.Item.Key] && h.hold.Active() {
+	for _, id := range t.w.holdIDs() {
+		if h := t.holds[id]; ours(m) && h.promised[m.effect.Item.Key] && h.hold.Active() {
 			return m.effect.Item.Key + " was answered HELD by " + id
 		}
 	}
@@ -84,8 +84,8 @@ func underHold(t *truth, m *moment) string {
 }
 
 func revived(t *truth, m *moment) string {
-	for id, h := range t.holds {
-		if ours(m) && h.promised[m.effect.Item.Key] && !h.hold.Active() && m.flight.page.Intent.Epoch < h.hold.Epoch {
+	for _, id := range t.w.holdIDs() {
+		if h := t.holds[id]; ours(m) && h.promised[m.effect.Item.Key] && !h.hold.Active() && m.flight.page.Intent.Epoch < h.hold.Epoch {
 			return m.effect.Item.Key + " was answered HELD by " + id + ", and the intent is older"
 		}
 	}

@@ -204,9 +204,9 @@ func lost(t *truth, _ *moment) string {
 }
 
 func stuck(t *truth, _ *moment) string {
-	for id, run := range t.runs {
+	for _, run := range t.w.ledger.Runs() {
 		if run.Open() {
-			return "run " + string(id) + " is " + string(run.State)
+			return "run " + string(run.ID) + " is " + string(run.State)
 		}
 	}
 	return ""

@@ -22,6 +22,7 @@ func rowOracles() []Oracle {
 		{"S14", "what is quarantined or given up moves only once it is mended, or by an override on record", on(pageWritten), movedQuarantined},
 		{"S14a", "a dead page moves only by a redrive, and one that has ended never", on(pageWritten), wakened},
 		{"L1a", "no candidate of a completed page is passed over", on(pageWritten), passedOver},
+		{"C3", "a page is executed no more often than allowed since its last redrive", on(pageWritten), tooOften},
 		{"S15a", "a redrive waits, and the attempts of all lives together are limited", on(pageWritten), tooSoon},
 		{"S16", "a page has at most one live claim", on(pageWritten), twoClaims},
 		{"S19", "a later intent of a page, or of what was split off, only shrinks", on(pageWritten), widened},
@@ -30,6 +31,7 @@ func rowOracles() []Oracle {
 		{"E6", "a plan is kept before its intent, a receipt before its page's end, and both say what the row says", on(pageWritten), unproven},
 		{"E7", "what an operator orders is on record before it happens", on(runWritten, pageWritten, holdWritten, brakeWritten, approvalWritten), unordered},
 		{"F1", "the ranges of a run never overlap", on(pageWritten), overlap},
+		{"F2", "no intent is committed that deletes what a hold in force covers", on(pageWritten), intendedHeld},
 		{"F8", "no page is claimed before its run is released", on(pageWritten), claimedEarly},
 		{"F9", "what is split off is born with its parent's end, and never twice", on(pageWritten), lostChildren},
 		{"F11", "a deletion is answered to one page only", on(pageWritten), answeredTwice},
@@ -149,9 +151,18 @@ func passedOver(t *truth, m *moment) string {
 	return ""
 }
 
+func tooOften(t *truth, m *moment) string {
+	if most := t.w.settings.MaxAttempts; claims(m) && m.page.Tries() > most {
+		return fmt.Sprintf("attempt %d of %d", m.page.Tries(), most)
+	}
+	return ""
+}
+
 func tooSoon(t *truth, m *moment) string {
 	set := &t.w.settings
 	switch {
+	case m.page.Attempts < m.was.Attempts-1:
+		return fmt.Sprintf("%d attempts after %d: some are forgotten", m.page.Attempts, m.was.Attempts)
 	case m.page.State == job.Claimed && !m.page.Abandoned && m.page.Attempts > set.RedriveAttempts+set.MaxAttempts:
 		return fmt.Sprintf("attempt %d", m.page.Attempts)
 	case m.page.State != job.Redriven || m.was.State != job.Dead || m.page.Abandoned:
@@ -312,6 +323,32 @@ func overlap(t *truth, m *moment) string {
 		}
 	}
 	return ""
+}
+
+func intendedHeld(t *truth, m *moment) string {
+	if m.page.State != job.Intended {
+		return ""
+	}
+	for _, id := range t.w.holdIDs() {
+		h := t.holds[id]
+		for _, l := range t.plan(m.page).Lines {
+			if h.hold.Active() && h.covers(l.Key) && l.Decision == receipt.Delete && !t.answeredBefore(m.page, l) {
+				return l.Key + " is held by " + id
+			}
+		}
+	}
+	return ""
+}
+
+// answeredBefore reports whether an earlier claim of the page has an answer for the item:
+// then it stays in the plan as it was decided, and is not sent again.
+func (t *truth) answeredBefore(p job.Page, l receipt.Line) bool {
+	for _, said := range t.receipt(p).Lines {
+		if said.Ref() == l.Ref() && said.Outcome != job.NoOutcome && said.Outcome != job.Refused && said.Outcome != job.Failed {
+			return true
+		}
+	}
+	return false
 }
 
 func claimedEarly(t *truth, m *moment) string {

@@ -149,7 +149,8 @@ func (w *world) converge() {
 
 // rests reports whether nobody waits for anything and the date was looked at.
 func (w *world) rests() bool {
-	if w.waiting > 0 || w.clock().Before(w.scheduled.Add(w.settings.MissedAfter+30*time.Minute)) {
+	_, ran := w.truth.runs[job.ScheduledRunID(region, policyName, w.scheduled)]
+	if w.waiting > 0 || !ran && w.clock().Before(w.scheduled.Add(w.settings.MissedAfter+30*time.Minute)) {
 		return false
 	}
 	for _, run := range w.truth.runs {

@@ -95,7 +95,9 @@ const stores = 3
 
 func drawSetup(seed uint64, c *chance, lib *library, scripted bool) setup {
 	s := setup{settings: drawSettings(c), listed: pick(c, []int{1000, 3, 2}), batch: 1 + c.n(3), safety: time.Hour + time.Duration(c.n(150))*time.Minute}
-	if !scripted {
+	if scripted {
+		s.safety = 20 * time.Minute
+	} else {
 		s.rates.draw(c)
 		s.meddling, s.meddlers = pick(c, []int{30, 10, 100}), c.n(9)
 	}
@@ -109,7 +111,7 @@ func drawSetup(seed uint64, c *chance, lib *library, scripted bool) setup {
 	}
 	store := max(c.n(6)-3, 0)
 	if scripted {
-		store = int(seed % stores) //nolint:gosec // below 3
+		store = int(seed % stores)
 	}
 	switch store {
 	case 1:

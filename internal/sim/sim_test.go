@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	seeds     = flag.Uint64("seeds", 300, "how many seeds are played")
+	seeds     = flag.Uint64("seeds", few, "how many seeds are played")
 	first     = flag.Uint64("first", 1, "the first seed")
 	seed      = flag.Uint64("seed", 0, "play this one seed and print its trace")
 	faults2   = flag.Int("depth", 1, "how many faults are combined")

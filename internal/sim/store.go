@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/expunge-aws/expunge/internal/artifact"
@@ -27,7 +28,13 @@ func (v storeView) List(ctx context.Context, q job.Query) (job.Listing, error) {
 		if v.strikes(StoreThrottled) {
 			return job.Listing{}, failure.New(failure.Throttled, "list", "slow down")
 		}
-		return v.store.List(ctx, q)
+		l, err := v.store.List(ctx, q)
+		if n := len(l.Items); n > 0 {
+			if key := l.Items[v.chance.n(n)].Key; slices.Contains(v.keys, key) {
+				v.listedKey = key
+			}
+		}
+		return l, err
 	})
 }
 
@@ -145,6 +152,10 @@ func (w *world) land(ctx context.Context, f *flight) ([]job.Answer, error) {
 	defer func() { w.landing = nil }()
 	d := f.d
 	d.NotAfter = f.until.Add(time.Second) // its right to be sent was checked where it was signed
+	if w.mutant != nil && w.mutant.Land != nil {
+		d.Items = slices.Clone(d.Items)
+		w.mutant.Land(w, &d)
+	}
 	return w.store.Delete(ctx, d)
 }
 
@@ -160,7 +171,7 @@ func (w *world) keyFault(item job.Item) (answer job.Answer, applied bool) {
 		w.denied[item.Key] = w.chance.n(6)
 		return job.Denied, false
 	case w.strikes(KeyUnsure):
-		return job.Unsure, w.chance.one(2)
+		return job.Unsure, w.script != nil || w.chance.one(2)
 	default:
 		return job.NoAnswer, false
 	}

@@ -52,6 +52,7 @@ type world struct {
 	barredUntil time.Duration
 	landing     *flight // the delete that is taking effect
 	nobody      bool    // what takes effect is nobody's any more
+	listedKey   string  // of an object that was just listed
 	// current is the policy version that is deployed; released: it is the next release's.
 	current  policy.Policy
 	released bool
@@ -136,20 +137,30 @@ func (w *world) strikes(f Fault) bool {
 		return false
 	}
 	if w.script != nil {
-		if w.struck == len(w.script) && !w.asked[Strike{w.calls, f}] { // what may be added to the script
-			w.asked[Strike{w.calls, f}] = true
-			w.could = append(w.could, Strike{w.calls, f})
-		}
-		if w.struck >= len(w.script) || w.script[w.struck].Call != w.calls || w.script[w.struck].Fault != f {
-			return false
-		}
-		w.struck++
-		w.hits[f]++
-		return true
+		return w.scripted(f)
 	}
 	if rate := w.rates[f]; rate == 0 || w.chance.n(1024) >= rate {
 		return false
 	}
+	w.hit(f)
+	return true
+}
+
+// scripted says whether the script has this kind here, and notes what could be added to
+// its end.
+func (w *world) scripted(f Fault) bool {
+	here := Strike{w.calls, f}
+	if w.struck == len(w.script) {
+		if scriptable[f] && !w.asked[here] {
+			w.asked[here] = true
+			w.could = append(w.could, here)
+		}
+		return false
+	}
+	if w.script[w.struck] != here {
+		return false
+	}
+	w.struck++
 	w.hit(f)
 	return true
 }
