@@ -81,7 +81,6 @@ func (w *world) tell(m *moment) {
 		for _, o := range w.oracles.of[m.kind] {
 			if text := o.look(w.truth, m); text != "" {
 				w.violate(o.ID, text)
-				break
 			}
 		}
 	}
@@ -93,9 +92,15 @@ type Violation struct {
 	Oracle string
 	At     time.Time
 	Text   string
+	// Also are the oracles that found something in the same instant.
+	Also []string
 }
 
 func (w *world) violate(id, text string) {
-	w.broken = &Violation{id, w.clock(), text}
 	w.log(nil, "VIOLATION", id+": "+text)
+	if w.broken != nil {
+		w.broken.Also = append(w.broken.Also, id)
+		return
+	}
+	w.broken = &Violation{Oracle: id, At: w.clock(), Text: text}
 }

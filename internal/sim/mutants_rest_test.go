@@ -109,6 +109,7 @@ func otherMutants() []killer {
 				return l.SwapRun(ctx, next)
 			}}
 		}}},
+		{Mutant: Mutant{Name: "cutoff-too-late", Enqueue: func(c *enqueue.Config, i *instance) { c.Runs = hasty{ledgerView{i}} }}},
 		{Mutant: Mutant{Name: "pages-keyed-by-end", Enqueue: func(c *enqueue.Config, i *instance) {
 			c.Pages = scanned{ledgerView: ledgerView{i}, record: func(ctx context.Context, l ledgerView, next job.Run, page *job.Page) error {
 				stored, _ := l.ledger.Run(ctx, next.ID)
@@ -237,4 +238,12 @@ type unwatched struct{ ledgerView }
 func (u unwatched) Watch(_ context.Context, name string) (job.Watch, error) {
 	now := u.clock().Add(time.Hour)
 	return job.Watch{Policy: name, Rev: 1, Since: now, Through: now}, nil
+}
+
+// hasty opens runs that keep a day less.
+type hasty struct{ ledgerView }
+
+func (h hasty) OpenRun(ctx context.Context, r job.Run) (job.Run, bool, error) {
+	r.Cutoff = r.Cutoff.Add(day)
+	return h.ledgerView.OpenRun(ctx, r)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/expunge-aws/expunge/internal/audit"
 	"github.com/expunge-aws/expunge/internal/failure"
 	"github.com/expunge-aws/expunge/internal/hold"
 	"github.com/expunge-aws/expunge/internal/job"
@@ -192,6 +193,14 @@ func (p post) Send(ctx context.Context, mode job.Mode, m []job.Message) ([]strin
 	return p.queueView.Send(ctx, mode, m)
 }
 
+// leaky says what it worked on.
+type leaky struct{ *instance }
+
+func (l leaky) Emit(e audit.Event) {
+	e.Operation = l.keys[0]
+	l.instance.Emit(e)
+}
+
 // ofRows, ofStore, ofHolds and ofPapers make mutants of what a worker is given.
 func ofRows(name string, r rows) killer {
 	return killer{Mutant: Mutant{Name: name, Worker: func(c *worker.Config, i *instance) {
@@ -259,6 +268,10 @@ func workerMutants() []killer {
 		}}),
 		ofRows("fresh-epoch-checked", rows{intend: func(ctx context.Context, l ledgerView, next job.Page, _ int64) error {
 			epoch, _ := l.ledger.Epoch(ctx, next.Tenant)
+			return l.Intend(ctx, next, epoch)
+		}}),
+		ofRows("intent-grown", rows{intend: func(ctx context.Context, l ledgerView, next job.Page, epoch int64) error {
+			next.Intent.Deletes = next.Candidates + 1
 			return l.Intend(ctx, next, epoch)
 		}}),
 		ofRows("delete-before-intent", rows{intend: func(_ context.Context, l ledgerView, next job.Page, epoch int64) error {
@@ -350,6 +363,33 @@ func workerMutants() []killer {
 			}
 			return said
 		})),
+		ofStore("absent-means-gone", answering(func(_ job.Deletion, said []job.Answer) []job.Answer {
+			for n, a := range said {
+				if a == job.NotThere {
+					said[n] = job.Gone
+				}
+			}
+			return said
+		})),
+		ofStore("request-outlives-its-signature", objects{send: func(_ context.Context, v storeView, d job.Deletion) ([]job.Answer, error) {
+			f := &flight{d: d, page: v.truth.claims[v.owner], until: v.clock().Add(time.Hour)}
+			v.at(30*time.Minute, func() { _, _ = v.land(context.Background(), f) })
+			return nil, network("delete")
+		}}),
+		{Mutant: Mutant{Name: "other-tenant", Land: func(w *world, d *job.Deletion) {
+			d.Items[0].Key = w.keys[len(w.keys)-1]
+			now, _ := w.store.Get(d.Bucket, d.Items[0].Ref())
+			d.Items[0].ETag = now.ETag
+		}}},
+		{Mutant: Mutant{Name: "other-bucket", Land: func(w *world, d *job.Deletion) {
+			d.Bucket = "elsewhere"
+			sure(w.store.CreateBucket(d.Bucket, w.versioned))
+			for n := range d.Items {
+				put, err := w.store.Put(d.Bucket, d.Items[n])
+				sure(err)
+				d.Items[n].Version = put.Version
+			}
+		}}},
 		ofStore("marker-means-erased", answering(func(_ job.Deletion, said []job.Answer) []job.Answer {
 			for n, a := range said {
 				if a == job.Marked {
@@ -399,6 +439,9 @@ func workerMutants() []killer {
 			}
 			return v.Put(ctx, name, data)
 		}),
+		ofPapers("evidence-altered", func(ctx context.Context, v evidenceView, name string, data []byte) error {
+			return v.Put(ctx, name, append(data, 0))
+		}),
 		ofPapers("evidence-errors-swallowed", func(ctx context.Context, v evidenceView, name string, data []byte) error {
 			_ = v.Put(ctx, name, data)
 			return nil
@@ -409,6 +452,7 @@ func workerMutants() []killer {
 				return nil
 			}}
 		}}},
+		{Mutant: Mutant{Name: "key-in-an-event", Worker: func(c *worker.Config, i *instance) { c.Audit = leaky{i} }}},
 		{Mutant: Mutant{Name: "wrong-region", Worker: func(c *worker.Config, i *instance) { c.Region = "us-east-1" }}},
 		{Mutant: Mutant{Name: "all-acknowledged", Answer: func(worker.Response) worker.Response { return worker.Response{} }}},
 	}

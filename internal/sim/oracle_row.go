@@ -3,9 +3,11 @@ package sim
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/expunge-aws/expunge/internal/artifact"
 	"github.com/expunge-aws/expunge/internal/audit"
 	"github.com/expunge-aws/expunge/internal/job"
 	"github.com/expunge-aws/expunge/internal/policy"
@@ -27,6 +29,7 @@ func rowOracles() []Oracle {
 		{"S16", "a page has at most one live claim", on(pageWritten), twoClaims},
 		{"S19", "a later intent of a page, or of what was split off, only shrinks", on(pageWritten), widened},
 		{"E3", "what is called deleted can not be read any more, and what is called marked is hidden", on(pageWritten), stillThere},
+		{"E2a", "a deletion that the store is said to have confirmed did happen", on(pageWritten), neverHappened},
 		{"E5", "the totals of a closed run are the sum of its pages, which are all there", on(runWritten), badTotals},
 		{"E6", "a plan is kept before its intent, a receipt before its page's end, and both say what the row says", on(pageWritten), unproven},
 		{"E7", "what an operator orders is on record before it happens", on(runWritten, pageWritten, holdWritten, brakeWritten, approvalWritten), unordered},
@@ -211,6 +214,31 @@ func stillThere(t *truth, m *moment) string {
 		}
 	}
 	return ""
+}
+
+func neverHappened(t *truth, m *moment) string {
+	p := t.pages[m.page.ID]
+	if p == nil || !m.page.State.Terminal() || m.page.Receipt == "" {
+		return ""
+	}
+	for _, l := range t.receipt(m.page).Lines {
+		happened := func(e artifact.Effect) bool {
+			return e.Item.Key == l.Key && (l.Version == "" || l.Version == e.Item.Version)
+		}
+		if l.Proof == job.Answered && l.Outcome.Deletes() && !slices.ContainsFunc(t.effectsOf(p), happened) {
+			return l.Key + " was not deleted"
+		}
+	}
+	return ""
+}
+
+// effectsOf returns what the page's claims deleted, and those of the page that it was
+// split off from.
+func (t *truth) effectsOf(p *pageTruth) []artifact.Effect {
+	if parent := t.pages[p.row.Parent]; parent != nil {
+		return append(slices.Clone(p.effects), parent.effects...)
+	}
+	return p.effects
 }
 
 func badTotals(t *truth, m *moment) string {
