@@ -452,6 +452,10 @@ func workerMutants() []killer {
 				return nil
 			}}
 		}}},
+		{Mutant: Mutant{Name: "sixth-attempt", Worker: func(c *worker.Config, _ *instance) {
+			c.Settings.MaxAttempts++
+			c.Settings.MaxReceives += 2
+		}}},
 		{Mutant: Mutant{Name: "key-in-an-event", Worker: func(c *worker.Config, i *instance) { c.Audit = leaky{i} }}},
 		{Mutant: Mutant{Name: "wrong-region", Worker: func(c *worker.Config, i *instance) { c.Region = "us-east-1" }}},
 		{Mutant: Mutant{Name: "all-acknowledged", Answer: func(worker.Response) worker.Response { return worker.Response{} }}},
