@@ -2,5 +2,6 @@
 
 package sim
 
-// few is how many seeds are played where nobody says.
-const few = 400
+// Where nobody says: few seeds are played, same twice, and faults are placed among so many
+// calls.
+const few, same, calls = 400, 100, 60

@@ -15,8 +15,8 @@ var (
 	seeds     = flag.Uint64("seeds", few, "how many seeds are played")
 	first     = flag.Uint64("first", 1, "the first seed")
 	seed      = flag.Uint64("seed", 0, "play this one seed and print its trace")
-	faults2   = flag.Int("depth", 1, "how many faults are combined")
-	positions = flag.Int("positions", 40, "among how many calls they are placed")
+	depth     = flag.Int("depth", 1, "how many faults are combined")
+	positions = flag.Int("positions", calls, "among how many calls they are placed")
 )
 
 // sum is what some worlds added up to.
@@ -98,7 +98,7 @@ func TestSameSeed(t *testing.T) {
 	a, b := NewPlayer(), NewPlayer()
 	defer a.Close()
 	defer b.Close()
-	for seed := *first; seed < *first+100; seed++ {
+	for seed := *first; seed < *first+same; seed++ {
 		one := a.Play(seed, Options{})
 		b.Play(seed+1000, Options{}) // what was played before must not matter
 		if again := b.Play(seed, Options{}); one.Hash != again.Hash {
@@ -108,15 +108,29 @@ func TestSameSeed(t *testing.T) {
 }
 
 func TestExhaust(t *testing.T) {
-	p := NewPlayer()
-	defer p.Close()
+	var all sync.Mutex
+	var players sync.WaitGroup
 	var s sum
-	used := cpu()
-	p.Exhaust(*faults2, *positions, Options{}, func(script []Strike, r Result) bool {
-		if s.add(r); r.Violation != nil {
-			t.Errorf("%v on store %d: %s: %s", script, r.Seed, r.Violation.Oracle, r.Violation.Text)
-		}
-		return len(s.bad) < 10
-	})
-	t.Logf("%d scripts, %.0f per processor second", s.worlds, float64(s.worlds)/(cpu()-used).Seconds())
+	defer debug.SetGCPercent(debug.SetGCPercent(800))
+	began, used := time.Now(), cpu()
+	search := Search{Depth: *depth, Calls: *positions, Parts: runtime.GOMAXPROCS(0)}
+	for range search.Parts {
+		mine := search
+		search.Part++
+		players.Go(func() {
+			p := NewPlayer()
+			defer p.Close()
+			p.Exhaust(mine, Options{}, func(script []Strike, r Result) bool {
+				all.Lock()
+				defer all.Unlock()
+				if s.add(r); r.Violation != nil {
+					t.Errorf("%v on bucket %d: %s: %s", script, r.Seed, r.Violation.Oracle, r.Violation.Text)
+				}
+				return len(s.bad) < 10
+			})
+		})
+	}
+	players.Wait()
+	t.Logf("%d combinations of at most %d faults in %s, %.0f per processor second", s.worlds, *depth, time.Since(began).Round(time.Millisecond),
+		float64(s.worlds)/(cpu()-used).Seconds())
 }
