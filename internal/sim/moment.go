@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/expunge-aws/expunge/internal/artifact"
@@ -77,6 +78,9 @@ func (w *world) tell(m *moment) {
 	if m.at = w.clock(); w.nobody {
 		m.by = nil
 	}
+	if w.trace != nil {
+		w.show(m)
+	}
 	if w.broken == nil {
 		for _, o := range w.oracles.of[m.kind] {
 			if text := o.look(w.truth, m); text != "" {
@@ -85,6 +89,31 @@ func (w *world) tell(m *moment) {
 		}
 	}
 	w.truth.take(m)
+}
+
+// show tells what took effect, for the reader of a trace.
+func (w *world) show(m *moment) {
+	var text string
+	switch p, r := &m.page, &m.run; m.kind {
+	case runWritten:
+		text = fmt.Sprintf("run %.6s is %s: %d pages, %d candidates", r.ID, r.State, r.Pages, r.Candidates)
+	case pageWritten:
+		text = fmt.Sprintf("page %.6s of run %.6s (%s, %q to %q) is %s: claim %d, attempt %d, %d split off", p.ID, p.Run, p.Tenant, p.After, p.Through,
+			p.State, p.Fence, p.Attempts, len(m.children))
+	case effectHappened:
+		text = fmt.Sprintf("%s of %s is gone (marker %t, restored %t)", m.effect.Item.Key, m.effect.Item.Modified.Format(time.DateTime), m.effect.Marker, m.effect.Restored)
+	case holdWritten:
+		text = fmt.Sprintf("%s on %s %s is written, epoch %d, released %t", m.hold.ID, m.hold.Tenant, m.hold.Value, m.hold.Epoch, !m.hold.Active())
+	case holdAnswered:
+		text = fmt.Sprintf("%s is answered %s until %s, complete %t, %d pages listed", m.status.Hold.ID, m.status.Answer, m.status.Until.Format(time.TimeOnly), m.status.Complete, len(m.status.Listed))
+	case messageAcked:
+		text = "message " + m.delivery.MessageID + " is acknowledged"
+	case letterWritten:
+		text = "a dead letter is written: " + string(m.letter.Reason)
+	default:
+		return
+	}
+	_, _ = fmt.Fprintf(w.trace, "%13s%s\n", "", text) // a trace that can not be written is not worth a failure
 }
 
 // Violation is an oracle's finding.
