@@ -2,10 +2,12 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/expunge-aws/expunge/internal/job"
+	"github.com/expunge-aws/expunge/internal/policy"
 	"github.com/expunge-aws/expunge/internal/receipt"
 )
 
@@ -150,12 +152,17 @@ func tooMany(t *truth, m *moment) string {
 	if p == nil {
 		return ""
 	}
-	refs := map[job.Ref]bool{m.effect.Item.Ref(): true}
-	for _, e := range p.effects {
-		refs[e.Item.Ref()] = true
+	versions := t.w.policy.Versions == policy.AllVersions
+	items := map[job.Ref]bool{}
+	for _, e := range append(slices.Clone(p.effects), m.effect) {
+		ref := e.Item.Ref()
+		if !versions {
+			ref.Version = "" // equal bytes uploaded again are no other item (F5)
+		}
+		items[ref] = true
 	}
-	if len(refs) > p.row.Candidates && !twin(t, m) {
-		return fmt.Sprintf("%d items of a page with %d candidates", len(refs), p.row.Candidates)
+	if len(items) > p.row.Candidates {
+		return fmt.Sprintf("%d items of a page with %d candidates", len(items), p.row.Candidates)
 	}
 	return ""
 }

@@ -158,8 +158,8 @@ func wrongAnswer(t *truth, m *moment) string {
 	return ""
 }
 
-// untoldLoss looks at complete answers: those of holds on items tell of all runs, others
-// of the runs that could still act.
+// untoldLoss looks at complete answers. That of a hold on an item goes back as far as the
+// run that deleted it last, that of any other to all runs that could still act.
 func untoldLoss(t *truth, m *moment) string {
 	s := &m.status
 	h := t.holds[s.Hold.ID]
@@ -171,7 +171,8 @@ func untoldLoss(t *truth, m *moment) string {
 			if !h.covers(e.Item.Key) || !e.At.After(h.hold.PlacedAt.Add(skew)) || !e.At.Before(m.asked) || p.restored[e.Item.Key] || e.Item.Modified.After(t.w.scheduled) {
 				continue
 			}
-			if !slices.ContainsFunc(s.Listed, func(l hold.Page) bool { return l.PageID == p.row.ID || l.PageID == p.row.Parent }) {
+			told := h.hold.Scope == hold.Item && len(s.Listed) > 0
+			if !told && !slices.ContainsFunc(s.Listed, func(l hold.Page) bool { return l.PageID == p.row.ID || l.PageID == p.row.Parent }) {
 				return e.Item.Key + " was deleted, and page " + string(p.row.ID) + " is not listed"
 			}
 		}

@@ -354,7 +354,7 @@ func overlap(t *truth, m *moment) string {
 }
 
 func intendedHeld(t *truth, m *moment) string {
-	if m.page.State != job.Intended {
+	if m.page.State != job.Intended || m.page.Intent == m.was.Intent { // a message that is sent again decides nothing
 		return ""
 	}
 	for _, id := range t.w.holdIDs() {
