@@ -172,12 +172,19 @@ func untoldLoss(t *truth, m *moment) string {
 				continue
 			}
 			told := h.hold.Scope == hold.Item && len(s.Listed) > 0
-			if !told && !slices.ContainsFunc(s.Listed, func(l hold.Page) bool { return l.PageID == p.row.ID || l.PageID == p.row.Parent }) {
+			if !told && !slices.ContainsFunc(s.Listed, func(l hold.Page) bool { return t.related(l.PageID, p.row) }) {
 				return e.Item.Key + " was deleted, and page " + string(p.row.ID) + " is not listed"
 			}
 		}
 	}
 	return ""
+}
+
+// related reports whether a page is the one with the id, was split off from it, or it from
+// that one: what a request of the one has deleted, the other may have to tell.
+func (t *truth) related(id job.PageID, p job.Page) bool {
+	other := t.pages[id]
+	return id == p.ID || id == p.Parent || other != nil && other.row.Parent == p.ID
 }
 
 // gone reports whether something under the key was deleted by us.
