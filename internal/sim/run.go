@@ -150,7 +150,8 @@ func (w *world) converge() {
 // rests reports whether nobody waits for anything and the date was looked at.
 func (w *world) rests() bool {
 	_, ran := w.truth.runs[job.ScheduledRunID(region, policyName, w.scheduled)]
-	if w.waiting > 0 || !ran && w.clock().Before(w.scheduled.Add(w.settings.MissedAfter+30*time.Minute)) {
+	looked := max(w.safety, w.scheduled.Sub(w.epoch)+w.settings.MissedAfter) + 30*time.Minute // two passes after both
+	if w.waiting > 0 || !ran && w.now < looked {
 		return false
 	}
 	for _, run := range w.truth.runs {
