@@ -59,6 +59,21 @@ func TestARunThatHasJustEndedIsNotHistory(t *testing.T) {
 	}
 }
 
+// The instant of a run and that of a placement are two clocks'. A run that only seems to
+// have opened after the hold could act when it was placed, and is told all the same.
+func TestAnAftermathByAnotherClock(t *testing.T) {
+	w := newScripted(t, "a")
+	ahead := w.run
+	ahead.Rev++
+	ahead.OpenedAt = w.now.Add(30 * time.Second)
+	sure(w.ledger.SwapRun(t.Context(), ahead))
+	w.run = ahead
+	w.attempt()
+	w.wantStatus(w.place(t, "h", hold.Tenant, ""), hold.InFlight, hold.Counts{InFlight: 1})
+	w.ended()
+	w.wantStatus(w.ask(t, "h"), hold.TooLate, hold.Counts{TooLate: 1})
+}
+
 // What became of a run that was in flight and can not be read any more takes nothing
 // from the promise, and the answer says so.
 func TestAnAftermathThatCanNotBeRead(t *testing.T) {

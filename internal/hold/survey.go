@@ -341,10 +341,11 @@ func (s *survey) went(ctx context.Context, p pending, whole bool) (bool, error) 
 
 // aftermath adds what became of the runs that could still act when the hold was placed
 // and have ended since. Their pages were answered as in flight then, and whoever asks
-// late must not hear less than who asked in time.
+// late must not hear less than who asked in time. Which came first, the run or the hold,
+// is two clocks' to say, so one that seems to have opened a little later is asked too.
 func (s *survey) aftermath(ctx context.Context, ended []job.Run) {
 	for _, run := range ended {
-		if run.OpenedAt.After(s.hold.PlacedAt) || !s.hold.PlacedAt.Before(run.ClosedAt.Add(s.reach())) {
+		if run.OpenedAt.After(s.hold.PlacedAt.Add(s.Settings.ClockSkew)) || !s.hold.PlacedAt.Before(run.ClosedAt.Add(s.reach())) {
 			continue
 		}
 		if err := s.ofEnded(ctx, run); err != nil {

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"io"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -16,9 +17,25 @@ import (
 //go:embed zoneinfo.zip
 var zones string
 
+// read are the zones that were read before, by name. The database is part of the
+// binary, so a zone never changes, and reading one costs more than all else of a date.
+var read = sync.Map{}
+
 // loadZone returns the zone of an IANA name, in its exact spelling. "" and "Local"
 // are none.
 func loadZone(name string) (*time.Location, bool) {
+	if loc, ok := read.Load(name); ok {
+		loc, ok := loc.(*time.Location)
+		return loc, ok
+	}
+	loc, ok := readZone(name)
+	if ok {
+		read.Store(name, loc)
+	}
+	return loc, ok
+}
+
+func readZone(name string) (*time.Location, bool) {
 	archive, err := zip.NewReader(strings.NewReader(zones), int64(len(zones)))
 	if err != nil {
 		return nil, false

@@ -2,10 +2,10 @@ package receipt
 
 import (
 	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
 	"hash"
+	"io"
 	"time"
 	"unicode/utf8"
 
@@ -61,14 +61,11 @@ func (d Document) Encode() (hash string, data []byte, err error) {
 	}
 	var out bytes.Buffer
 	out.Grow(len(text)/4 + 64)
-	z, err := gzip.NewWriterLevel(&out, level)
+	err = compress(&out, func(z io.Writer) error {
+		_, err := z.Write(text)
+		return err
+	})
 	if err != nil {
-		return "", nil, failure.Wrap(failure.Bug, "encode evidence", err)
-	}
-	if _, err := z.Write(text); err != nil {
-		return "", nil, failure.Wrap(failure.Bug, "encode evidence", err)
-	}
-	if err := z.Close(); err != nil {
 		return "", nil, failure.Wrap(failure.Bug, "encode evidence", err)
 	}
 	return hashOf(out.Bytes()), out.Bytes(), nil

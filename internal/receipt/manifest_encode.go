@@ -2,7 +2,6 @@ package receipt
 
 import (
 	"bytes"
-	"compress/gzip"
 	"io"
 	"time"
 
@@ -129,13 +128,10 @@ func (m Manifest) Encode() (seal job.Seal, data []byte, err error) {
 	}
 	var out bytes.Buffer
 	out.Grow(128 * (len(m.Pages) + 8)) // a page takes some 95 bytes, and the header a few hundred
-	z, err := gzip.NewWriterLevel(&out, level)
-	if err == nil {
+	err = compress(&out, func(z io.Writer) (err error) {
 		seal.Root, err = m.write(z)
-	}
-	if err == nil {
-		err = z.Close()
-	}
+		return err
+	})
 	if err != nil {
 		return job.Seal{}, nil, failure.Wrap(failure.Bug, "encode manifest", err)
 	}

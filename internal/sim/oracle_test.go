@@ -1,0 +1,101 @@
+package sim
+
+import (
+	"context"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/expunge-aws/expunge/internal/artifact"
+	"github.com/expunge-aws/expunge/internal/hold"
+	"github.com/expunge-aws/expunge/internal/job"
+	"github.com/expunge-aws/expunge/internal/receipt"
+)
+
+// alone are the oracles that are shown what they look for here: in a world another one
+// always sees it first, or it takes more luck than a test has.
+var alone = map[string]bool{"S11": true, "S18": true}
+
+func lookFor(id string) func(*truth, *moment) string {
+	for _, o := range Oracles() {
+		if o.ID == id {
+			return o.look
+		}
+	}
+	return nil
+}
+
+// S11: an item that another page of the run has settled.
+func TestTwoOutcomesAreSeen(t *testing.T) {
+	p := NewPlayer()
+	defer p.Close()
+	w := newWorld(1, p.lib, Options{})
+	defer w.close()
+	run := job.ScheduledRunID(region, policyName, w.scheduled)
+	page := job.Page{ID: job.RangePageID(run, tenants[0], ""), Run: run, Tenant: tenants[0], State: job.Completed}
+	line := receipt.Line{Item: w.objects[0], Decision: receipt.Held, Reason: "held", HoldID: "h", Outcome: job.Held}
+	hash, data, err := receipt.Document{Header: receipt.Header{
+		Kind: receipt.Receipt, Schema: receipt.Schema, RunID: run, PageID: page.ID, Tenant: page.Tenant, Policy: policyName, PolicyVersion: 1,
+		PolicySHA256: w.policy.SHA256(), Mode: job.Enforce, Bucket: bucketName, Cutoff: w.scheduled, Fence: 1, CodeVersion: code,
+		Plan: "0000000000000000000000000000000000000000000000000000000000000000",
+	}, Lines: []receipt.Line{line}}.Encode()
+	sure(err)
+	page.Receipt = hash
+	sure(w.evidence.Put(context.Background(), receipt.Name(receipt.Receipt, run, page.ID, hash), data))
+	m := &moment{kind: pageWritten, page: page}
+	if text := lookFor("S11")(w.truth, m); text != "" {
+		t.Errorf("one outcome: %s", text)
+	}
+	w.truth.settled[runItem{run, line.Ref()}] = "another"
+	if lookFor("S11")(w.truth, m) == "" {
+		t.Error("a second outcome is not seen")
+	}
+}
+
+// S4, S18: a hold that was answered HELD, while it is in force and after its release.
+func TestADeleteOfWhatWasHeldIsSeen(t *testing.T) {
+	p := NewPlayer()
+	defer p.Close()
+	w := newWorld(1, p.lib, Options{})
+	defer w.close()
+	key := w.keys[0]
+	h := &holdTruth{hold: hold.Hold{ID: "hold-1", Tenant: tenants[0], Scope: hold.Tenant, Epoch: 2}, promised: map[string]bool{key: true}}
+	w.held, w.truth.holds["hold-1"] = 1, h
+	at := func(epoch int64) *moment {
+		return &moment{kind: effectHappened, effect: artifact.Effect{Item: job.Item{Key: key}}, flight: &flight{page: job.Page{Intent: job.Intent{Epoch: epoch}}}}
+	}
+	s4, s18 := lookFor("S4"), lookFor("S18")
+	if s4(w.truth, at(1)) == "" || s18(w.truth, at(1)) != "" {
+		t.Error("a hold in force is S4's")
+	}
+	h.hold.ReleasedAt = w.clock().Add(-time.Minute)
+	if s4(w.truth, at(1)) != "" || s18(w.truth, at(1)) == "" {
+		t.Error("a decision from before a released hold is S18's")
+	}
+	if s18(w.truth, at(2)) != "" {
+		t.Error("what was decided after the hold was released may be deleted")
+	}
+}
+
+func TestOraclesAreNamed(t *testing.T) {
+	seen, sentence := map[string]bool{}, regexp.MustCompile(`^[a-z][^.]{20,140}$`)
+	for _, o := range Oracles() {
+		if seen[o.ID] || !sentence.MatchString(o.Means) || len(o.at) == 0 || !regexp.MustCompile(`^[SELFC][0-9]+[a-z]?$`).MatchString(o.ID) {
+			t.Errorf("%s: %s", o.ID, o.Means)
+		}
+		seen[o.ID] = true
+	}
+	if len(seen) < 24 {
+		t.Errorf("%d oracles", len(seen))
+	}
+	if names := map[string]bool{}; len(Faults()) < 24 {
+		t.Errorf("%d kinds of fault", len(Faults()))
+	} else {
+		for _, f := range Faults() {
+			if names[f.String()] || f.String() == "" {
+				t.Errorf("kind %d is called %q", f, f)
+			}
+			names[f.String()] = true
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package sim
+
+import (
+	"flag"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+var (
+	seeds     = flag.Uint64("seeds", few, "how many seeds are played")
+	first     = flag.Uint64("first", 1, "the first seed")
+	seed      = flag.Uint64("seed", 0, "play this one seed and print its trace")
+	depth     = flag.Int("depth", 1, "how many faults are combined")
+	positions = flag.Int("positions", calls, "among how many calls they are placed")
+)
+
+// sum is what some worlds added up to.
+type sum struct {
+	Result
+	worlds int
+	bad    []Result
+}
+
+func (s *sum) add(r Result) {
+	s.worlds++
+	s.Hits.Add(&r.Hits)
+	s.Calls += r.Calls
+	s.Deletes += r.Deletes
+	s.Resumes += r.Resumes
+	s.Answers += r.Answers
+	s.Twins += r.Twins
+	if r.Violation != nil {
+		s.bad = append(s.bad, r)
+	}
+}
+
+// playAll plays seeds on every processor.
+func playAll(from, n uint64) (s sum) {
+	var all sync.Mutex
+	var players sync.WaitGroup
+	workers := uint64(runtime.GOMAXPROCS(0))
+	for part := range workers {
+		players.Go(func() {
+			p := NewPlayer()
+			defer p.Close()
+			for seed := from + part; seed < from+n; seed += workers {
+				r := p.Play(seed, Options{})
+				all.Lock()
+				s.add(r)
+				all.Unlock()
+			}
+		})
+	}
+	players.Wait()
+	return s
+}
+
+func cpu() time.Duration {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+func TestSeeds(t *testing.T) {
+	if *seed != 0 {
+		p := NewPlayer()
+		defer p.Close()
+		if r := p.Play(*seed, Options{Trace: os.Stdout}); r.Violation != nil {
+			t.Errorf("%s at %s: %s", r.Violation.Oracle, r.Violation.At, r.Violation.Text)
+		}
+		return
+	}
+	defer debug.SetGCPercent(debug.SetGCPercent(800)) // worlds are small and die young
+	began, used := time.Now(), cpu()
+	s := playAll(*first, *seeds)
+	took, used := time.Since(began), cpu()-used
+	for n, r := range s.bad {
+		if n < 10 {
+			t.Errorf("seed %d: %s at %s: %s", r.Seed, r.Violation.Oracle, r.Violation.At.Format(time.TimeOnly), r.Violation.Text)
+		}
+	}
+	t.Logf("%d seeds in %s, %.0f per processor second: %d calls, %d deletes, %d resumes, %d answers about holds, %d twins, %d violations",
+		s.worlds, took.Round(time.Millisecond), float64(s.worlds)/used.Seconds(), s.Calls, s.Deletes, s.Resumes, s.Answers, s.Twins, len(s.bad))
+	for _, f := range Faults() {
+		if t.Logf("%-22s %d", f, s.Hits[f]); s.Hits[f] == 0 && s.worlds >= 2000 {
+			t.Errorf("%s never happened", f)
+		}
+	}
+}
+
+// L5: the same seed is the same world.
+func TestSameSeed(t *testing.T) {
+	a, b := NewPlayer(), NewPlayer()
+	defer a.Close()
+	defer b.Close()
+	for seed := *first; seed < *first+same; seed++ {
+		one := a.Play(seed, Options{})
+		b.Play(seed+1000, Options{}) // what was played before must not matter
+		if again := b.Play(seed, Options{}); one.Hash != again.Hash {
+			t.Errorf("seed %d: %x and %x", seed, one.Hash, again.Hash)
+		}
+	}
+}
+
+func TestExhaust(t *testing.T) {
+	var all sync.Mutex
+	var players sync.WaitGroup
+	var s sum
+	defer debug.SetGCPercent(debug.SetGCPercent(800))
+	began, used := time.Now(), cpu()
+	search := Search{Depth: *depth, Calls: *positions, Parts: runtime.GOMAXPROCS(0)}
+	for range search.Parts {
+		mine := search
+		search.Part++
+		players.Go(func() {
+			p := NewPlayer()
+			defer p.Close()
+			p.Exhaust(mine, Options{}, func(script []Strike, r Result) bool {
+				all.Lock()
+				defer all.Unlock()
+				if s.add(r); r.Violation != nil {
+					t.Errorf("%v on bucket %d: %s: %s", script, r.Seed, r.Violation.Oracle, r.Violation.Text)
+				}
+				return len(s.bad) < 10
+			})
+		})
+	}
+	players.Wait()
+	t.Logf("%d combinations of at most %d faults in %s, %.0f per processor second", s.worlds, *depth, time.Since(began).Round(time.Millisecond),
+		float64(s.worlds)/(cpu()-used).Seconds())
+}

@@ -1,0 +1,183 @@
+package sim
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/expunge-aws/expunge/internal/artifact"
+	"github.com/expunge-aws/expunge/internal/failure"
+	"github.com/expunge-aws/expunge/internal/job"
+)
+
+// storeView is the artifacts as an invocation sees them.
+type storeView struct{ *instance }
+
+// Ready looks whether the bucket can be listed.
+func (v storeView) Ready(ctx context.Context, q job.Query, region string) error {
+	_, err := read(v.instance, &storeCalls, "ready", func() (struct{}, error) { return struct{}{}, v.store.Ready(ctx, q, region) })
+	return err
+}
+
+// List lists items.
+func (v storeView) List(ctx context.Context, q job.Query) (job.Listing, error) {
+	return read(v.instance, &storeCalls, "list", func() (job.Listing, error) {
+		if q.Token != "" && v.strikes(TokenExpired) {
+			v.store.ExpireTokens()
+		}
+		if v.strikes(StoreThrottled) {
+			return job.Listing{}, failure.New(failure.Throttled, "list", "slow down")
+		}
+		l, err := v.store.List(ctx, q)
+		if n := len(l.Items); n > 0 {
+			if key := l.Items[v.chance.n(n)].Key; slices.Contains(v.keys, key) {
+				v.listedKey = key
+			}
+		}
+		return l, err
+	})
+}
+
+// Standing looks at what remains of items.
+func (v storeView) Standing(ctx context.Context, bucket string, items []job.Item) ([]job.Standing, error) {
+	return read(v.instance, &storeCalls, "standing", func() ([]job.Standing, error) {
+		said, err := v.store.Standing(ctx, bucket, items)
+		if len(said) > 0 && v.strikes(AnswersCut) {
+			said = said[:v.chance.n(len(said))]
+		}
+		return said, err
+	})
+}
+
+// flight is a delete request on its way.
+type flight struct {
+	d     job.Deletion
+	page  job.Page  // its sender's claim: the row as the sender last wrote it
+	until time.Time // when its signature is over: nothing of it lands later
+}
+
+// signatureLife is how long S3 takes a signed request.
+const signatureLife = 15 * time.Minute
+
+// Delete sends a delete. Whether it may still be sent is the sender's own clock to
+// say, as in the real client; from then on the request flies by itself.
+func (v storeView) Delete(ctx context.Context, d job.Deletion) ([]job.Answer, error) {
+	const op = "delete"
+	v.begin(op)
+	if v.strikes(CrashBefore) {
+		v.log(v.p, op, "dies before")
+		v.p.crash()
+	}
+	if now := v.Now(); !now.Before(d.NotAfter) {
+		v.log(v.p, op, "refused before signing")
+		return nil, failure.New(failure.Conflict, op, "the claim's right to delete is over")
+	}
+	if v.barredFrom(&storeCalls) {
+		v.log(v.p, op, "forbidden")
+		return nil, failure.New(failure.Forbidden, op, "not allowed")
+	}
+	f := &flight{d: d, page: v.truth.claims[v.owner], until: v.clock().Add(signatureLife)}
+	v.tell(&moment{kind: deleteSent, flight: f, by: v.instance})
+	switch {
+	case v.strikes(StoreThrottled):
+		v.log(v.p, op, "throttled")
+		return nil, failure.New(failure.Throttled, op, "slow down")
+	case v.strikes(StoreLost):
+		v.log(v.p, op, "lost")
+		v.p.wait(clientTimeout)
+		return nil, network(op)
+	case v.strikes(DeleteOrphaned):
+		v.log(v.p, op, "dies while it is on its way")
+		v.fly(f, v.chance.within(0, signatureLife))
+		v.p.crash()
+	case v.strikes(DeleteLate):
+		v.log(v.p, op, "given up while it is on its way")
+		v.fly(f, v.chance.within(clientTimeout, signatureLife))
+		v.p.wait(clientTimeout)
+		return nil, network(op)
+	case v.strikes(Interleaved):
+		return v.between(f)
+	}
+	answers, err := v.land(ctx, f)
+	switch {
+	case v.strikes(CrashAfter):
+		v.log(v.p, op, "dies after")
+		v.p.crash()
+	case v.strikes(DeleteUnsure):
+		v.log(v.p, op, "answer lost")
+		v.p.wait(clientTimeout)
+		return nil, network(op)
+	case len(answers) > 0 && v.strikes(AnswersCut):
+		answers = answers[:v.chance.n(len(answers))]
+	}
+	v.log(v.p, op, outcome(err))
+	return answers, err
+}
+
+// fly lets a request land whose sender does not wait for it any more.
+func (w *world) fly(f *flight, d time.Duration) {
+	w.at(min(d, signatureLife), func() {
+		_, err := w.land(context.Background(), f)
+		w.log(nil, "delete", "lands late: "+outcome(err))
+	})
+}
+
+// between sends a request whose keys are taken one by one while others act. It goes on
+// when its sender dies.
+func (v storeView) between(f *flight) (answers []job.Answer, err error) {
+	done := false
+	v.spawn("request", 0, func(p *process) {
+		for n := range f.d.Items {
+			p.wait(v.chance.within(time.Millisecond, 50*time.Millisecond))
+			one := *f
+			one.d.Items = f.d.Items[n : n+1]
+			said, serr := v.land(context.Background(), &one)
+			answers, err = append(answers, said...), serr
+		}
+		done = true
+	}, func() {})
+	for waited := time.Duration(0); !done; waited += 20 * time.Millisecond {
+		v.p.wait(20 * time.Millisecond)
+	}
+	v.log(v.p, "delete", "between others: "+outcome(err))
+	if v.strikes(DeleteUnsure) {
+		return nil, network("delete")
+	}
+	return answers, err
+}
+
+// land is the instant at which a request takes effect.
+func (w *world) land(ctx context.Context, f *flight) ([]job.Answer, error) {
+	w.landing = f
+	defer func() { w.landing = nil }()
+	d := f.d
+	d.NotAfter = f.until.Add(time.Second) // its right to be sent was checked where it was signed
+	if w.mutant != nil && w.mutant.Land != nil {
+		d.Items = slices.Clone(d.Items)
+		w.mutant.Land(w, &d)
+	}
+	return w.store.Delete(ctx, d)
+}
+
+// keyFault is asked by the store about every key of a delete.
+func (w *world) keyFault(item job.Item) (answer job.Answer, applied bool) {
+	switch {
+	case w.strikes(KeySlow):
+		return job.Slow, false
+	case w.denied[item.Key] > 0 && w.faulty:
+		w.denied[item.Key]--
+		return job.Denied, false
+	case w.strikes(KeyDenied):
+		w.denied[item.Key] = w.chance.n(6)
+		return job.Denied, false
+	case w.strikes(KeyUnsure):
+		return job.Unsure, w.script != nil || w.chance.one(2)
+	default:
+		return job.NoAnswer, false
+	}
+}
+
+// effect is told by the store what a delete call changed, at its instant.
+func (w *world) effect(e artifact.Effect) {
+	w.tell(&moment{kind: effectHappened, effect: e, flight: w.landing})
+}

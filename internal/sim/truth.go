@@ -1,0 +1,265 @@
+package sim
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/expunge-aws/expunge/internal/artifact"
+	"github.com/expunge-aws/expunge/internal/audit"
+	"github.com/expunge-aws/expunge/internal/hold"
+	"github.com/expunge-aws/expunge/internal/job"
+	"github.com/expunge-aws/expunge/internal/receipt"
+)
+
+// truth is what really happened so far, gathered from the moments alone. The oracles
+// judge by it, and never by what a step believes.
+type truth struct {
+	w     *world
+	runs  map[job.RunID]job.Run
+	pages map[job.PageID]*pageTruth
+	order []*pageTruth // in the order in which they were recorded
+	// claims is the row that the holder of each claim wrote last, by its owner's name.
+	claims map[string]job.Page
+	docs   map[string]*receipt.Document
+	holds  map[string]*holdTruth
+	brakes []job.Brake
+	// settled is the page that gave an item its outcome in a run.
+	settled map[runItem]job.PageID
+	// answered are the deletions that the store is said to have confirmed.
+	answered map[job.Item]job.PageID
+	entries  []audit.Entry
+	redrives map[job.RedriveID]job.Redrive
+	letters  map[string]bool // bodies that were ever written as a dead letter
+	missed   map[job.RunID]bool
+	// touched are the keys that somebody else changed.
+	touched map[string]bool
+	// twins counts objects that were deleted although they are younger than the cutoff,
+	// because their bytes are those of the one that was planned (F5): no store can tell.
+	twins int
+	// deletes, resumes and narrowed count what the steps did, for the summary.
+	deletes, resumes, held int
+}
+
+type runItem struct {
+	run job.RunID
+	ref job.Ref
+}
+
+// pageTruth is a page, and what its claims did.
+type pageTruth struct {
+	row     job.Page
+	effects []artifact.Effect
+	// ackable is when the page was last in a state in which its message may go.
+	ackable time.Time
+	// restored are the keys under which a wrong marker was taken away again.
+	restored map[string]bool
+}
+
+// holdTruth is a hold, and what was answered about it.
+type holdTruth struct {
+	hold     hold.Hold
+	promised map[string]bool // keys of which HELD was answered
+}
+
+// covers reports whether the hold is about the key. A hold reaches no other tenant.
+func (h *holdTruth) covers(key string) bool {
+	return strings.HasPrefix(key, root+h.hold.Tenant+"/") && h.hold.Covers(key)
+}
+
+func newTruth(w *world) *truth {
+	return &truth{
+		w: w, runs: map[job.RunID]job.Run{}, pages: map[job.PageID]*pageTruth{}, claims: map[string]job.Page{},
+		docs: map[string]*receipt.Document{}, holds: map[string]*holdTruth{}, settled: map[runItem]job.PageID{},
+		answered: map[job.Item]job.PageID{}, redrives: map[job.RedriveID]job.Redrive{}, letters: map[string]bool{},
+		missed: map[job.RunID]bool{}, touched: map[string]bool{},
+	}
+}
+
+// take notes a moment.
+func (t *truth) take(m *moment) {
+	switch m.kind {
+	case runWritten:
+		t.runs[m.run.ID] = m.run
+	case pageWritten:
+		t.takePage(m)
+	case holdWritten:
+		if h, known := t.holds[m.hold.ID]; known {
+			h.hold.ReleasedAt = m.hold.ReleasedAt
+		} else if m.hold.Active() {
+			t.holds[m.hold.ID] = &holdTruth{hold: m.hold, promised: map[string]bool{}}
+		}
+	case brakeWritten:
+		var err error
+		t.brakes, err = t.w.ledger.Brakes(context.Background())
+		sure(err)
+	case entryWritten:
+		t.entries = append(t.entries, m.entry)
+	case redriveWritten:
+		t.redrives[m.redrive.ID] = m.redrive
+	case letterWritten:
+		t.letters[string(m.letter.Body)] = true
+	case effectHappened:
+		t.takeEffect(m)
+	case holdAnswered:
+		t.promise(m.status)
+	case emitted:
+		if m.event.Event == audit.DateMissed {
+			t.missed[m.event.RunID] = true
+		}
+	default: // nothing to remember
+	}
+}
+
+func (t *truth) takePage(m *moment) {
+	p := t.pages[m.page.ID]
+	if p == nil {
+		p = &pageTruth{restored: map[string]bool{}}
+		t.pages[m.page.ID] = p
+		t.order = append(t.order, p)
+	}
+	if t.ackable(p.row) {
+		p.ackable = m.at
+	}
+	p.row = m.page
+	if s := m.page.State; s == job.Claimed || s == job.Intended {
+		t.claims[m.page.Owner] = m.page
+	}
+	if m.page.State == job.Intended && m.was.Intent != (job.Intent{}) {
+		t.resumes++
+	}
+	for _, c := range m.children {
+		child := &pageTruth{row: c, restored: map[string]bool{}}
+		t.pages[c.ID] = child
+		t.order = append(t.order, child)
+	}
+	if !m.page.State.Terminal() || m.page.Receipt == "" {
+		return
+	}
+	for _, l := range t.receipt(m.page).Lines {
+		if l.Outcome == job.NoOutcome {
+			continue
+		}
+		t.settled[runItem{m.page.Run, l.Ref()}] = m.page.ID
+		if l.Proof == job.Answered && l.Outcome.Deletes() {
+			t.answered[l.Item] = m.page.ID
+		}
+	}
+}
+
+func (t *truth) takeEffect(m *moment) {
+	if m.flight == nil || m.effect.Restored {
+		if p := t.planner(m.effect.Item.Key); p != nil {
+			p.restored[m.effect.Item.Key] = true
+		}
+		return
+	}
+	t.deletes++
+	if p := t.pages[m.flight.page.ID]; p != nil {
+		p.effects = append(p.effects, m.effect)
+	}
+}
+
+// planner returns the page whose effect hid the key last.
+func (t *truth) planner(key string) *pageTruth {
+	for i := len(t.order) - 1; i >= 0; i-- {
+		for _, e := range t.order[i].effects {
+			if e.Item.Key == key && e.Marker {
+				return t.order[i]
+			}
+		}
+	}
+	return nil
+}
+
+// ackable reports whether the message of a page may be acknowledged (E1).
+func (t *truth) ackable(p job.Page) bool {
+	switch {
+	case p.State.Terminal(), p.State == job.Planned:
+		return true
+	case p.State == job.Dead:
+		return !p.Death.LetterAt.IsZero() && t.letters[string(job.NewCommand(t.runs[p.Run], p).Encode())]
+	default:
+		return t.runs[p.Run].State != job.Released
+	}
+}
+
+// document returns what was kept under a name, nil when there is nothing that reads.
+func (t *truth) document(kind receipt.Kind, p job.Page, hash string) *receipt.Document {
+	name := receipt.Name(kind, p.Run, p.ID, hash)
+	if d, known := t.docs[name]; known {
+		return d
+	}
+	data, err := t.w.evidence.Get(context.Background(), name)
+	if err != nil {
+		return nil
+	}
+	d, err := receipt.Verify(name, data)
+	if err != nil {
+		return nil
+	}
+	t.docs[name] = &d
+	return &d
+}
+
+// plan returns the plan of a page's intent, and receipt the receipt that its row
+// names: empty ones where there are none.
+func (t *truth) plan(p job.Page) *receipt.Document {
+	return some(t.document(receipt.Plan, p, p.Intent.Plan))
+}
+func (t *truth) receipt(p job.Page) *receipt.Document {
+	return some(t.document(receipt.Receipt, p, p.Receipt))
+}
+
+func some(d *receipt.Document) *receipt.Document {
+	if d == nil {
+		return &receipt.Document{}
+	}
+	return d
+}
+
+// promise notes what an answer about a hold has promised: from now on nothing of ours
+// takes effect on what it covers, but for what it calls in flight.
+func (t *truth) promise(s hold.Status) {
+	h := t.holds[s.Hold.ID]
+	if h == nil || !s.Complete || s.Answer == hold.Ended {
+		return
+	}
+	for _, key := range t.w.keys {
+		if h.covers(key) && !t.flying(s, key) {
+			h.promised[key] = true
+		}
+	}
+	t.held++
+}
+
+// flying reports whether an answer calls a page in flight that may name the key.
+func (t *truth) flying(s hold.Status, key string) bool {
+	for _, l := range s.Listed {
+		if l.Answer != hold.InFlight {
+			continue
+		}
+		p := t.pages[l.PageID]
+		if p != nil && p.row.Kind == job.ItemPage {
+			p = t.pages[p.row.Parent]
+		}
+		if p == nil || p.row.Tenant != s.Hold.Tenant {
+			return true
+		}
+		if rel := key[min(len(key), len(root)+len(p.row.Tenant)+1):]; p.row.After < rel && rel <= p.row.Through {
+			return true
+		}
+	}
+	return false
+}
+
+// ordered reports whether an order of the act is on record that is about what wanted
+// says.
+func (t *truth) ordered(act audit.Name, wanted func(audit.Entry) bool) bool {
+	for _, e := range t.entries {
+		if e.Act == act && wanted(e) {
+			return true
+		}
+	}
+	return false
+}
