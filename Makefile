@@ -99,6 +99,16 @@ ARCH ?= $(or $(patsubst architecture=%,%,$(filter architecture=%,$(CONTEXT))),$(
 # What makes a build the same everywhere; without the tag a function would link net/rpc, 6 MB of it.
 LAMBDA := CGO_ENABLED=0 GOOS=linux GOARCH=$(ARCH:x86_64=amd64) go build -trimpath -buildvcs=false -ldflags='-s -w -buildid=' -tags=lambda.norpc
 
+override SEEDS := $(value SEEDS)
+override SEED  := $(value SEED)
+export SEEDS SEED
+.PHONY: sim
+
+sim: ## play the real steps in simulated regions where everything goes wrong: SEEDS=20000, or SEED=k for one world's trace
+	@go test -c -o .bin/sim ./internal/sim
+	@if [ -n "$$SEED" ]; then exec .bin/sim -test.v -test.run '^TestSeeds$$' -seed "$$SEED"; fi; \
+	exec .bin/sim -test.v -seeds "$${SEEDS:-20000}" -depth 2 -positions 20
+
 .PHONY: package synth
 # cdk.json names this target as its build step, so plain cdk commands run it too.
 package: ## build the functions for Lambda, ARCH=arm64 or x86_64, and the CDK application
