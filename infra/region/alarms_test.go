@@ -455,19 +455,7 @@ func alarmTable(t template) string {
 
 // A reviewer sees every alarm, with its text, before it changes.
 func TestAlarmTable(t *testing.T) {
-	path, got := "testdata/alarms.golden", alarmTable(one())
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("the alarms are\n%s\nwant\n%s", got, want)
-	}
+	golden(t, "alarms.golden", alarmTable(one()))
 }
 
 // What a change of the template takes away is missed by the check that is there for it.
