@@ -44,9 +44,6 @@ type alarm struct {
 }
 
 const (
-	// alarmShare is at which part of an objective somebody is told: while there is still
-	// time to meet it (R82).
-	alarmShare = 0.8
 	// byReason is the alarm on a Metrics Insights query, which no emulator can deploy.
 	byReason = "dead-letter-reason"
 	// textLimit is the most characters of an alarm's description:
@@ -70,7 +67,7 @@ const (
 func (p *parts) ofRegion() []alarm {
 	s, pass := p.Settings, p.Settings.ReconcileEvery
 	return []alarm{
-		{"oldest-message", p.Pages.MetricApproximateAgeOfOldestMessage(gauge(minute)), 2, alarmShare * p.objective().Seconds(), quiet, p.Page, "runs --late",
+		{"oldest-message", p.Pages.MetricApproximateAgeOfOldestMessage(gauge(minute)), 2, contract.AlarmShare * p.objective().Seconds(), quiet, p.Page, "runs --late",
 			"A message waits so long that the strictest objective of the region is about to be missed.", ""},
 		{"business-date-lag", p.measured(contract.BusinessDateLag, contract.ServiceReconcile, gauge(pass)), 3, 1, silence, p.Page, "runs --late",
 			"A scheduled date should have been closed and is not, or reconcile itself no longer reports.", ""},
@@ -124,7 +121,7 @@ func (p *parts) ofPolicy(of policy.Policy) []alarm {
 	return []alarm{
 		// SQS leaves a message that was received three times out of its oldest age, and
 		// knows of no page whose message is lost: the ledger knows both (AL-07).
-		{"oldest-open-page", p.measuredOf(of, contract.OldestOpenPageAge, gauge(pass)), 1, alarmShare * of.Objective.Seconds(), quiet, late, "runs --late --policy " + of.Name,
+		{"oldest-open-page", p.measuredOf(of, contract.OldestOpenPageAge, gauge(pass)), 1, contract.AlarmShare * of.Objective.Seconds(), quiet, late, "runs --late --policy " + of.Name,
 			"A page that may run has not ended, and the policy's objective is about to be missed.", of.Name},
 		{"dead-pages", p.measuredOf(of, contract.DeadPages, gauge(pass)), 1, 1, quiet, dead, "dlq --policy " + of.Name,
 			"Pages of the policy lie dead: what they hold is not deleted until a person decides.", of.Name},
@@ -201,7 +198,7 @@ func (p *parts) policyNames() string {
 // objective is the strictest of the policies that delete, or of all where none does:
 // a policy that only reports has no deadline that anybody was promised.
 func (p *parts) objective() time.Duration {
-	all := slices.DeleteFunc(slices.Clone(p.Policies), func(of policy.Policy) bool { return of.Mode != enforce })
+	all := p.enforcing()
 	if len(all) == 0 {
 		all = p.Policies
 	}

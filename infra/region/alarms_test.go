@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/expunge-aws/expunge/internal/contract"
 	"github.com/expunge-aws/expunge/internal/job"
 	"github.com/expunge-aws/expunge/internal/policy"
 )
@@ -242,7 +243,7 @@ func TestObjectiveOfARegion(t *testing.T) {
 	} {
 		p := &parts{Config: config(t)}
 		p.Policies = c.policies
-		if got := alarmShare * p.objective().Seconds(); got != c.want {
+		if got := contract.AlarmShare * p.objective().Seconds(); got != c.want {
 			t.Errorf("%s: %v s, want %v", name, got, c.want)
 		}
 	}

@@ -110,10 +110,7 @@ const (
 	// https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html
 	maxBatch       = 10_000
 	maxBatchAtOnce = 10
-	// visibilityFactor is how many function timeouts a message is hidden for at least
-	// (same page), the batch window added.
-	visibilityFactor = 6
-	daysOfYear       = 365
+	daysOfYear     = 365
 	// maxPolicies is how many policies of one region a stack takes. It could have 500
 	// resources, and a policy has four, but beyond some 70 the CDK makes policies of roles
 	// that are longer than IAM's 6,144 characters:
@@ -161,10 +158,10 @@ func (c Config) problems() (problems []error) {
 	}
 	settings := c.Settings.Validate()
 	refuse(settings != nil, "concurrency is %d and scale %d: %w", c.Settings.Concurrency, c.Scale, settings)
-	least := visibilityFactor*c.Settings.FunctionTimeout + c.BatchWindow
+	least := c.Settings.Visibility() + c.BatchWindow
 	most := c.Settings.Overdue() // then reconcile sends a page again, hidden or not
 	refuse(c.Visibility < least || c.Visibility > most,
-		"visibility is %s; it must be %d function timeouts of %s and the batch window of %s, %s, up to %s", c.Visibility, visibilityFactor, c.Settings.FunctionTimeout, c.BatchWindow, least, most)
+		"visibility is %s; it must be %d function timeouts of %s and the batch window of %s, %s, up to %s", c.Visibility, c.Settings.Visibility()/c.Settings.FunctionTimeout, c.Settings.FunctionTimeout, c.BatchWindow, least, most)
 	refuse(c.BatchSize < 1 || c.BatchSize > maxBatch, "batch_size is %d; it is 1 to %d", c.BatchSize, maxBatch)
 	refuse(c.BatchSize > maxBatchAtOnce && c.BatchWindow < time.Second, "batch_size is %d; above %d it needs a batch_window of a second or more", c.BatchSize, maxBatchAtOnce)
 	refuse(len(c.Policies) > maxPolicies, "%d policies are for region %s; a stack has room for %d", len(c.Policies), c.Region, maxPolicies)
@@ -203,6 +200,11 @@ func (c Config) evidenceProblems() (problems []error) {
 		problems = append(problems, fmt.Errorf("object_lock is %q; it is governance, compliance or left out", c.ObjectLock))
 	}
 	return problems
+}
+
+// enforcing are the policies that delete.
+func (c Config) enforcing() []policy.Policy {
+	return slices.DeleteFunc(slices.Clone(c.Policies), func(of policy.Policy) bool { return of.Mode != enforce })
 }
 
 func days(n int) time.Duration { return time.Duration(n) * 24 * time.Hour }

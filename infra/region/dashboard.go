@@ -49,7 +49,7 @@ func (p *parts) onCall() []graph {
 	return []graph{
 		{"Oldest message (seconds)", p.both(func(q awssqs.Queue, label string) awscloudwatch.IMetric {
 			return q.MetricApproximateAgeOfOldestMessage(labelled(gauge(minute), label))
-		}), alarmShare * p.objective().Seconds()},
+		}), contract.AlarmShare * p.objective().Seconds()},
 		{"Visible messages", p.both(func(q awssqs.Queue, label string) awscloudwatch.IMetric {
 			return q.MetricApproximateNumberOfMessagesVisible(labelled(gauge(minute), label))
 		}), 0},

@@ -41,7 +41,6 @@ func (p *parts) grant() {
 	index := ledger + "/index/" + contract.LedgerIndex
 	pages, report, letters := *p.Pages.QueueArn(), *p.Report.QueueArn(), *p.Letters.QueueArn()
 	documents := resources{p.evidence(contract.EvidencePlans), p.evidence(contract.EvidenceReceipts)}
-	enforced := slices.DeleteFunc(slices.Clone(p.Policies), func(of policy.Policy) bool { return of.Mode != enforce })
 
 	p.allow(p.Enqueue, ledgerRows, ledger)
 	p.allow(p.Enqueue, actions{"sqs:SendMessage"}, pages, report)
@@ -54,7 +53,7 @@ func (p *parts) grant() {
 	p.allow(p.Worker, actions{"s3:GetObject", "s3:PutObject"}, documents...)
 	p.allowAbsent(p.Worker)
 	p.allowLook(p.Worker, p.Policies)
-	p.allowDelete(p.Worker, enforced)
+	p.allowDelete(p.Worker, p.enforcing())
 
 	// The twin has no action that deletes, and reads no artifact: its role is what
 	// makes report-only true (R137).

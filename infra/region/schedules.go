@@ -76,8 +76,8 @@ func (p *parts) newSchedule(group awsscheduler.ScheduleGroup, t tick) {
 		}),
 		InlinePolicies: &map[string]awsiam.PolicyDocument{"start": awsiam.NewPolicyDocument(&awsiam.PolicyDocumentProps{
 			Statements: &[]awsiam.PolicyStatement{
-				awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{Actions: list("lambda:InvokeFunction"), Resources: &[]*string{t.to.FunctionArn()}}),
-				awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{Actions: list("sqs:SendMessage"), Resources: &[]*string{p.ScheduleLetters.QueueArn()}}),
+				permit(actions{"lambda:InvokeFunction"}, *t.to.FunctionArn()),
+				permit(actions{"sqs:SendMessage"}, *p.ScheduleLetters.QueueArn()),
 			},
 		})},
 	})

@@ -9,6 +9,10 @@ func Namespace(stage string) string {
 	return "Expunge/" + stage
 }
 
+// AlarmShare is at which part of an objective somebody is told: while there is still
+// time to meet it (R82). The stack's alarms and what the tool suggests read the same.
+const AlarmShare = 0.8
+
 // The dimensions of a metric. Every metric has DimensionService, the step that
 // measured; one about a policy has DimensionPolicy too, and DeadLetters has
 // DimensionReason. Never a tenant, a key or a text (R101).

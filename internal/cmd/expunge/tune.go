@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/expunge-aws/expunge/internal/contract"
 	"github.com/expunge-aws/expunge/internal/job"
 	"github.com/expunge-aws/expunge/internal/report"
 )
@@ -28,9 +29,6 @@ func (c *tuneCommand) exits() exits {
 // comfort is the utilisation that is planned for: above it, waiting grows faster than
 // load.
 const comfort = 0.6
-
-// alarmShare is at which part of the objective somebody is paged (R82).
-const alarmShare = 0.8
 
 // capacity is what a number of workers gets done in a time.
 type capacity struct {
@@ -188,7 +186,7 @@ func (a *tuned) from(m []measured, objective time.Duration, now time.Time) {
 	a.BusiestWork = work.Seconds()
 	a.Utilisation = work.Seconds() / (float64(a.Workers) * objective.Seconds())
 	a.Suggested = max(2, int(math.Ceil(work.Seconds()/(comfort*objective.Seconds()))))
-	a.AlarmSeconds = alarmShare * objective.Seconds()
+	a.AlarmSeconds = contract.AlarmShare * objective.Seconds()
 	a.Capacity = newCapacity(a.Workers, objective, max(quantile(services, 0.5), time.Millisecond))
 	a.explain()
 }
