@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -192,6 +193,22 @@ func TestCutoffOnTheLastDayOfALeapYear(t *testing.T) {
 			checkCutoff(t, loc, days(1, zone), at)
 			if next := (Schedule{Every: Daily, At: "12:00", Zone: zone}).Next(at); next.IsZero() {
 				t.Errorf("%s: no next instant", zone)
+			}
+		}
+	}
+}
+
+// What the bounds of a zone answer is what probing would have found, also beyond the
+// zones' tables.
+func TestOffsetsAreThoseThatProbingFinds(t *testing.T) {
+	for _, zone := range append(sevenZones, "Africa/Casablanca", "Pacific/Apia", "Antarctica/Troll") {
+		loc, ok := loadZone(zone)
+		if !ok {
+			t.Fatalf("%s is not known", zone)
+		}
+		for at := time.Date(2006, 1, 1, 5, 0, 0, 0, time.UTC); at.Year() < 2101; at = at.Add(21 * time.Hour) {
+			if got, want := offsets(loc, at), probe(loc, at.Add(-reach), at.Add(reach)); !slices.Equal(got, want) {
+				t.Fatalf("%s at %s: %v, not %v", zone, at, got, want)
 			}
 		}
 	}

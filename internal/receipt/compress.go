@@ -30,3 +30,6 @@ func compress(out *bytes.Buffer, write func(io.Writer) error) error {
 	}
 	return z.Close()
 }
+
+// inflaters are at rest between documents, for the same reason.
+var inflaters = sync.Pool{New: func() any { return new(gzip.Reader) }}

@@ -94,8 +94,12 @@ func decode(data []byte) (Document, *LineError) {
 func inflate(data []byte) ([]byte, *LineError) {
 	bad := func(text string) ([]byte, *LineError) { return nil, &LineError{Text: text} }
 	rest := bytes.NewReader(data)
-	z, e := member(rest)
-	if e != nil {
+	z, ok := inflaters.Get().(*gzip.Reader)
+	if !ok {
+		panic("receipt: only readers rest here")
+	}
+	defer inflaters.Put(z)
+	if e := member(z, rest); e != nil {
 		return nil, e
 	}
 	var text bytes.Buffer
@@ -116,18 +120,17 @@ const (
 )
 
 // member opens the gzip member that data begins with.
-func member(data *bytes.Reader) (*gzip.Reader, *LineError) {
+func member(z *gzip.Reader, data *bytes.Reader) *LineError {
 	other := &LineError{Text: "not compressed the way documents are"}
 	head := make([]byte, len(gzipHeader))
 	if n, _ := data.ReadAt(head, 0); string(head[:n]) != gzipHeader { // fewer bytes are another header
-		return nil, other
+		return other
 	}
-	z, err := gzip.NewReader(data)
-	if err != nil {
-		return nil, other
+	if z.Reset(data) != nil {
+		return other
 	}
 	z.Multistream(false)
-	return z, nil
+	return nil
 }
 
 // parse reads the header and the items.

@@ -3,6 +3,7 @@ package receipt
 import (
 	"bufio"
 	"bytes"
+	"compress/gzip"
 	"errors"
 	"io"
 
@@ -175,8 +176,8 @@ type lineReader struct {
 
 func openLines(data []byte) (*lineReader, *LineError) {
 	r := &lineReader{data: bytes.NewReader(data)}
-	z, e := member(r.data)
-	if e != nil {
+	z := new(gzip.Reader)
+	if e := member(z, r.data); e != nil {
 		return nil, e
 	}
 	r.text = bufio.NewReaderSize(z, maxManifestLine)
