@@ -99,16 +99,19 @@ func (m *Memory) write(op string, apply func() error) error {
 // is accepted again; with other content it is failure.Invalid.
 func (m *Memory) PublishPolicy(_ context.Context, p policy.Policy) error {
 	return m.write("publish-policy", func() error {
-		k := policyKey{p.Name, p.Version}
-		stored, err := policy.Load(p.Canonical())
-		if err != nil {
-			return err
+		k, sha := policyKey{p.Name, p.Version}, p.SHA256()
+		old, ok := m.policies[k]
+		if ok && old.sha == sha {
+			return nil
 		}
-		row := policyRow{sha: p.SHA256(), policy: stored}
-		if old, ok := m.policies[k]; ok && old.sha != row.sha {
+		stored, err := policy.Load(p.Canonical())
+		switch {
+		case err != nil:
+			return err
+		case ok:
 			return failure.New(failure.Invalid, "publish policy "+p.Name, "this version was published with other content")
 		}
-		m.policies[k] = row
+		m.policies[k] = policyRow{sha: sha, policy: stored}
 		return nil
 	})
 }

@@ -156,3 +156,15 @@ func TestEqualIgnoresTheCompiledPattern(t *testing.T) {
 		t.Error("a policy differs from itself")
 	}
 }
+
+// The hash that a policy was read with is not that of a policy which was changed since.
+func TestSHA256IsOfWhatThePolicySaysNow(t *testing.T) {
+	read := valid(t, base)
+	changed := read
+	changed.RetentionDays--
+	built := changed
+	built.hashed = nil
+	if changed.SHA256() == read.SHA256() || changed.SHA256() != built.SHA256() {
+		t.Error("a changed policy has the hash of what was read")
+	}
+}

@@ -49,8 +49,7 @@ func Parse(file string, data []byte) (Policy, error) {
 		})
 		return Policy{}, refused(file, r.problems...)
 	}
-	p.compiled = compilePattern(p.TenantPattern)
-	return p, nil
+	return p.prepared(), nil
 }
 
 // place is where something stands in the file, both from 1.

@@ -76,7 +76,7 @@ const (
 // after how long, when, and within which limits. A version never changes: edit a
 // line and raise the version.
 //
-// Compare two with Equal: a policy that was read keeps its compiled pattern.
+// Compare two with Equal: a policy that was read keeps its compiled pattern and its hash.
 // A field that is added later must be omitzero, or the hashes of all earlier
 // versions change.
 type Policy struct {
@@ -113,6 +113,14 @@ type Policy struct {
 
 	// compiled is the pattern of a policy that came from Parse or Load.
 	compiled *tenantPattern
+	// hashed is the same policy as it was read, with its hash.
+	hashed *hashed
+}
+
+// hashed is a policy and its hash, which is asked for at every page of work.
+type hashed struct {
+	policy Policy
+	sha256 string
 }
 
 // Schedule says when a run starts, as a wall clock in the zone shows it. A time
@@ -187,6 +195,9 @@ func (p Policy) Canonical() []byte {
 
 // SHA256 returns the hash of the canonical form, 64 hex digits.
 func (p Policy) SHA256() string {
+	if p.hashed != nil && p.Equal(p.hashed.policy) {
+		return p.hashed.sha256
+	}
 	sum := sha256.Sum256(p.Canonical())
 	return hex.EncodeToString(sum[:])
 }
@@ -194,6 +205,7 @@ func (p Policy) SHA256() string {
 // Equal reports whether both say the same. Neither needs to be valid.
 func (p Policy) Equal(q Policy) bool {
 	p.compiled, q.compiled = nil, nil
+	p.hashed, q.hashed = nil, nil
 	return p == q
 }
 
@@ -228,8 +240,14 @@ func Load(canonical []byte) (Policy, error) {
 	if !bytes.Equal(p.Canonical(), canonical) {
 		return Policy{}, refused("", Problem{Text: "the stored form is not the canonical one"})
 	}
+	return p.prepared(), nil
+}
+
+// prepared returns a policy that was read with what is asked of it again and again.
+func (p Policy) prepared() Policy {
+	p.hashed = &hashed{p, p.SHA256()}
 	p.compiled = compilePattern(p.TenantPattern)
-	return p, nil
+	return p
 }
 
 // near says where in the stored form an error lies. The library's own words are

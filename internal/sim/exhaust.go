@@ -10,13 +10,13 @@ var scriptable = [faults]bool{
 }
 
 // Search says which combinations of faults are played: of at most Depth faults, placed
-// among the first Calls calls of enqueue and the worker. Of Parts players, each plays its
-// Part, counted from 0.
+// among the first Calls calls of enqueue and the worker, 0 for all. Of Parts players, each
+// plays its Part, counted from 0.
 type Search struct{ Depth, Calls, Part, Parts int }
 
 // Exhaust plays every combination of the search on one small scenario, for each kind of
-// bucket: a tick of two pages, with everything else going right. A fault is placed only at
-// a call at which it could happen. It stops where each says so.
+// bucket: a tick of one page of two objects, with everything else going right. A fault is
+// placed only at a call at which it could happen. It stops where each says so.
 //
 // Chance finds what nobody thought of; this finds what needs no luck. The scenario has
 // few inputs, so neither replaces the other.
@@ -40,7 +40,7 @@ func (p *Player) extend(store uint64, script []Strike, s Search, o Options, each
 		return true
 	}
 	for n, next := range r.Could {
-		if next.Call > s.Calls || len(script) == 0 && s.Parts > 1 && n%s.Parts != s.Part {
+		if s.Calls > 0 && next.Call > s.Calls || len(script) == 0 && s.Parts > 1 && n%s.Parts != s.Part {
 			continue
 		}
 		if !p.extend(store, append(script[:len(script):len(script)], next), s, o, each) {

@@ -101,7 +101,7 @@ const clientTimeout = 5 * time.Second
 
 // begin is the way of every call to its service: it takes time, in which others act,
 // and its sender may die.
-func (i *instance) begin(op string) {
+func (i *instance) begin(op string, writes bool) {
 	i.alive()
 	if i.script == nil || i.function != "reconcile" { // whose passes would be most of a script's calls
 		i.calls++
@@ -111,7 +111,7 @@ func (i *instance) begin(op string) {
 	} else {
 		i.meddle()
 	}
-	i.p.wait(i.latency())
+	i.p.wait(i.latency(writes))
 	i.mix(op, i.p.id)
 }
 
@@ -157,9 +157,12 @@ func (w *world) barredFrom(s *service) bool {
 	return w.faulty && w.barred != nil && w.barred == s && w.now < w.barredUntil
 }
 
-// latency is how long a call is on its way.
-func (i *instance) latency() time.Duration {
+// latency is how long a call is on its way. A script lets a process stand still before
+// its writes only: what it knows is oldest there.
+func (i *instance) latency(writes bool) time.Duration {
 	switch {
+	case i.script != nil && !writes:
+		return i.chance.within(time.Millisecond, 40*time.Millisecond)
 	case i.p.ends != forever && i.strikes(Thawed):
 		// The platform stopped it and starts it again: its time has passed, and it does not know.
 		i.p.ends = forever
@@ -174,7 +177,7 @@ func (i *instance) latency() time.Duration {
 // write is a call that changes something. effect performs it and returns its natural
 // answer.
 func (i *instance) write(s *service, op string, effect func() error) error {
-	i.begin(op)
+	i.begin(op, true)
 	switch {
 	case i.strikes(CrashBefore):
 		i.log(i.p, op, "dies before")
@@ -228,9 +231,9 @@ func (w *world) later(op string, d time.Duration, effect func() error) {
 
 // read is a call that changes nothing.
 func read[T any](i *instance, s *service, op string, get func() (T, error)) (answer T, err error) {
-	i.begin(op)
+	i.begin(op, false)
 	switch {
-	case i.strikes(CrashBefore):
+	case i.script == nil && i.strikes(CrashBefore): // a script ends it at the write that follows
 		i.log(i.p, op, "dies before")
 		i.p.crash()
 	case i.barredFrom(s):

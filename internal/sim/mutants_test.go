@@ -2,127 +2,165 @@ package sim
 
 import (
 	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 )
 
 // killer is a mutant that must be found.
 type killer struct{ Mutant }
 
-// pins are seeds whose worlds find a mutant: the first one, and others where another
-// oracle finds it. What does not stand here is found by seed 0.
-var pins = map[string][]uint64{
-	"absent-means-gone":          {85, 107},
-	"ack-before-commit":          {8},
-	"age-gate-off":               {14},
-	"approval-unordered":         {19},
-	"attempts-gate-off":          {8},
-	"attempts-not-counted":       {50},
-	"brake-ignored":              {4},
-	"children-lost":              {19},
-	"children-without-intent":    {19},
-	"claimed-means-done":         {1},
-	"client-retries":             {22},
-	"closed-early":               {26},
-	"closed-with-open-pages":     {1},
-	"dates-unwatched":            {5},
-	"dead-letters-dropped":       {11},
-	"deletes-what-it-lists":      {0, 2},
-	"differs-means-gone":         {34},
-	"epoch-after-holds":          {105},
-	"epoch-not-checked":          {124},
-	"erased-whatever-stands":     {10},
-	"evidence-errors-swallowed":  {19},
-	"fresh-epoch-checked":        {124},
-	"given-up-moved":             {1158},
-	"guard-off":                  {7},
-	"held-over-open-intent":      {37},
-	"hold-looks-at-nothing":      {192, 223},
-	"hold-unordered":             {1},
-	"hold-written-last":          {1},
-	"holds-ignored":              {1},
-	"intent-forgotten":           {1},
-	"lease-ignored":              {1},
-	"letter-not-durable":         {13},
-	"letters-never-owed":         {221},
-	"marker-means-erased":        {10},
-	"no-condition":               {289},
-	"no-fence":                   {19},
-	"no-reconciler":              {4},
-	"pages-keyed-by-end":         {110, 246, 263},
-	"partial-errors-swallowed":   {1},
-	"quiet-answers":              {79},
-	"quiet-too-early":            {87},
-	"ratchet-off":                {2},
-	"redelivered-after-dead":     {34},
-	"released-holds-forgotten":   {189},
-	"run-gate-off":               {7},
-	"sends-what-the-index-shows": {1},
-	"veto-settled-at-once":       {124},
-}
-
-func (k killer) seeds() []uint64 {
-	if seeds := pins[k.Name]; seeds != nil {
-		return seeds
-	}
-	return []uint64{0}
-}
-
 var (
-	only = flag.String("only", "", "the one mutant that is played")
-	hunt = flag.Uint64("hunt", 0, "play each mutant in so many worlds and count those that find it")
-	most = flag.Uint64("most", 5000, "in how many worlds a mutant is looked for whose own seed does not find it any more")
+	only   = flag.String("only", "", "the one mutant that is played")
+	hunt   = flag.Uint64("hunt", 0, "play each mutant in so many worlds and count those that find it")
+	update = flag.Bool("update", false, "find new seeds for the mutants whose own do not find them any more, and rewrite the README's table")
 )
 
+// pins are the seeds whose worlds find a mutant, by its name: the first one, and others
+// where another oracle finds it.
+type pins map[string][]uint64
+
+const pinsFile = "testdata/pins.txt"
+
+func readPins(t *testing.T) pins {
+	t.Helper()
+	data, err := os.ReadFile(pinsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := pins{}
+	for line := range strings.Lines(string(data)) {
+		words := strings.Fields(line)
+		for _, word := range words[1:] {
+			seed, err := strconv.ParseUint(word, 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all[words[0]] = append(all[words[0]], seed)
+		}
+	}
+	return all
+}
+
+func (p pins) write(t *testing.T) {
+	t.Helper()
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(p)) {
+		slices.Sort(p[name])
+		fmt.Fprintln(&b, name, strings.Trim(fmt.Sprint(slices.Compact(p[name])), "[]"))
+	}
+	if err := os.WriteFile(pinsFile, []byte(b.String()), 0o644); err != nil { //nolint:gosec // a file of the repository
+		t.Fatal(err)
+	}
+}
+
+func mutants() []killer { return append(workerMutants(), otherMutants()...) }
+
 // Every mutant must be found: the oracles, the faults and the neighbours have to be good
-// enough for it. Each is played in the one world that is known to find it. When the
-// simulation changes, other worlds do, and the test says which.
+// enough for it. Each is played in the worlds that are known to find it. When the code
+// changes, other worlds do: -update finds out which.
 func TestMutants(t *testing.T) {
 	p := NewPlayer()
 	defer p.Close()
-	saw := map[string]bool{}
-	for _, k := range append(workerMutants(), otherMutants()...) {
+	switch {
+	case *hunt > 0:
+		for _, k := range mutants() {
+			if *only == "" || *only == k.Name {
+				countKills(t, p, k)
+			}
+		}
+		return
+	case *update:
+		repin(t, p)
+	}
+	known, saw := readPins(t), map[string]bool{}
+	for _, k := range mutants() {
 		if *only != "" && *only != k.Name {
 			continue
 		}
-		if *hunt > 0 {
-			countKills(t, p, k)
-			continue
-		}
-		for _, seed := range k.seeds() {
-			v := p.Play(seed, Options{Mutant: &k.Mutant}).Violation
-			if v == nil {
-				t.Errorf("%s is not found by seed %d any more; the first that finds it is %d, and 0 is none", k.Name, seed, find(p, k))
-				continue
+		t.Run(k.Name, func(t *testing.T) {
+			if len(known[k.Name]) == 0 {
+				t.Error("no world is known to find it")
 			}
-			for _, id := range append(v.Also, v.Oracle) {
-				saw[id] = true
+			for _, seed := range known[k.Name] {
+				ids := finders(p, k, seed)
+				if len(ids) == 0 {
+					t.Errorf("seed %d does not find it any more; make golden looks for another", seed)
+				}
+				for _, id := range ids {
+					saw[id] = true
+				}
 			}
-		}
+		})
 	}
 	for _, o := range Oracles() {
-		if !saw[o.ID] && !alone[o.ID] && *only == "" && *hunt == 0 {
+		if !saw[o.ID] && !alone[o.ID] && *only == "" {
 			t.Errorf("no mutant is found by %s", o.ID)
 		}
 	}
 }
 
-func find(p *Player, k killer) uint64 {
-	for seed := uint64(1); seed <= *most; seed++ {
-		if p.Play(seed, Options{Mutant: &k.Mutant}).Violation != nil {
-			return seed
+// finders returns the oracles that find a mutant in a world.
+func finders(p *Player, k killer, seed uint64) []string {
+	v := p.Play(seed, Options{Mutant: &k.Mutant}).Violation
+	if v == nil {
+		return nil
+	}
+	return append(v.Also, v.Oracle)
+}
+
+// How many worlds are tried for a mutant that none is known to find, and for an oracle
+// that finds none in those.
+const (
+	most = 20_000
+	more = 300
+)
+
+// repin keeps the seeds that still find their mutant, and looks for others where none
+// does, or where an oracle finds nothing in them.
+func repin(t *testing.T, p *Player) {
+	known, kept, saw := readPins(t), pins{}, map[string]bool{}
+	keep := func(k killer, seed uint64, ids []string) {
+		kept[k.Name] = append(kept[k.Name], seed)
+		for _, id := range ids {
+			saw[id] = true
 		}
 	}
-	return 0
+	for _, k := range mutants() {
+		for _, seed := range known[k.Name] {
+			if ids := finders(p, k, seed); len(ids) > 0 {
+				keep(k, seed, ids)
+			}
+		}
+		for seed := uint64(1); kept[k.Name] == nil && seed <= most; seed++ {
+			if ids := finders(p, k, seed); len(ids) > 0 {
+				keep(k, seed, ids)
+			}
+		}
+	}
+	for _, o := range Oracles() {
+		for at := 0; !saw[o.ID] && !alone[o.ID] && at < more*len(mutants()); at++ {
+			k, seed := mutants()[at%len(mutants())], uint64(1+at/len(mutants())) //nolint:gosec // small and positive
+			if ids := finders(p, k, seed); slices.Contains(ids, o.ID) {
+				keep(k, seed, ids)
+			}
+		}
+	}
+	kept.write(t)
 }
 
 func countKills(t *testing.T, p *Player, k killer) {
 	kills, by, first := 0, map[string]int{}, uint64(0)
 	for seed := uint64(1); seed <= *hunt; seed++ {
-		if r := p.Play(seed, Options{Mutant: &k.Mutant}); r.Violation != nil {
+		if ids := finders(p, k, seed); len(ids) > 0 {
 			if kills++; kills == 1 {
 				first = seed
 			}
-			for _, id := range append(r.Violation.Also, r.Violation.Oracle) {
+			for _, id := range ids {
 				by[id]++
 			}
 		}
@@ -134,10 +172,11 @@ func countKills(t *testing.T, p *Player, k killer) {
 func TestNoMutant(t *testing.T) {
 	p := NewPlayer()
 	defer p.Close()
-	for name, seeds := range pins {
-		seed := seeds[0]
-		if r := p.Play(seed, Options{}); r.Violation != nil {
-			t.Errorf("seed %d, which finds %s: %s: %s", seed, name, r.Violation.Oracle, r.Violation.Text)
+	for name, seeds := range readPins(t) {
+		for _, seed := range seeds {
+			if r := p.Play(seed, Options{}); r.Violation != nil {
+				t.Errorf("seed %d, which finds %s: %s: %s", seed, name, r.Violation.Oracle, r.Violation.Text)
+			}
 		}
 	}
 }

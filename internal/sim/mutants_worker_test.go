@@ -454,6 +454,7 @@ func workerMutants() []killer {
 		}}},
 		{Mutant: Mutant{Name: "sixth-attempt", Worker: func(c *worker.Config, _ *instance) {
 			c.Settings.MaxAttempts++
+			c.Settings.RedriveAttempts++ // which is always more
 			c.Settings.MaxReceives += 2
 		}}},
 		{Mutant: Mutant{Name: "key-in-an-event", Worker: func(c *worker.Config, i *instance) { c.Audit = leaky{i} }}},

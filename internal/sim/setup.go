@@ -161,7 +161,7 @@ func (s *setup) draw(c *chance) {
 	cutoff := s.policy.Cutoff(s.scheduled)
 	old := func() time.Time { return cutoff.Add(-c.within(time.Second, 5*day)).Truncate(time.Second) }
 	for _, tenant := range tenants[:1+c.n(2)] {
-		for _, name := range names[:3+c.n(8)] {
+		for _, name := range names[:2+c.n(9)] {
 			item := job.Item{Key: root + tenant + "/" + name, ETag: "e" + name, Size: int64(1 + c.n(9))}
 			switch c.n(8) {
 			case 6:

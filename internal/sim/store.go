@@ -63,7 +63,7 @@ const signatureLife = 15 * time.Minute
 // say, as in the real client; from then on the request flies by itself.
 func (v storeView) Delete(ctx context.Context, d job.Deletion) ([]job.Answer, error) {
 	const op = "delete"
-	v.begin(op)
+	v.begin(op, true)
 	if v.strikes(CrashBefore) {
 		v.log(v.p, op, "dies before")
 		v.p.crash()
