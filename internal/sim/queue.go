@@ -23,7 +23,7 @@ func (v queueView) Send(ctx context.Context, mode job.Mode, messages []job.Messa
 		for _, m := range messages {
 			v.tell(&moment{kind: messageSent, mode: mode, message: m, by: v.instance})
 		}
-		accepted, err = v.queue.Send(ctx, mode, v.inSchema(messages))
+		accepted, err = v.mail.Send(ctx, mode, v.inSchema(messages))
 		v.wake(mode)
 		return err
 	})
@@ -55,7 +55,7 @@ func readNext(body []byte) []byte { return bytes.Replace(body, schemaNext, schem
 // DeadLetter writes a letter.
 func (v queueView) DeadLetter(ctx context.Context, l job.Letter) error {
 	return v.write(&letterCalls, "dead-letter", func() error {
-		err := v.queue.DeadLetter(ctx, l)
+		err := v.mail.DeadLetter(ctx, l)
 		if err == nil {
 			v.tell(&moment{kind: letterWritten, letter: l, by: v.instance})
 		}
@@ -66,7 +66,7 @@ func (v queueView) DeadLetter(ctx context.Context, l job.Letter) error {
 // Delay gives a message back for later.
 func (v queueView) Delay(ctx context.Context, d job.Delivery, wait time.Duration) error {
 	return v.write(&delayCalls, "delay", func() error {
-		err := v.queue.Delay(ctx, d, wait)
+		err := v.mail.Delay(ctx, d, wait)
 		v.wake(job.Enforce)
 		v.wake(job.ReportOnly)
 		return err
@@ -75,19 +75,19 @@ func (v queueView) Delay(ctx context.Context, d job.Delivery, wait time.Duration
 
 // Letters receives dead letters.
 func (v queueView) Letters(ctx context.Context, limit int) ([]job.DeadLetter, error) {
-	return read(v.instance, &letterCalls, "letters", func() ([]job.DeadLetter, error) { return v.queue.Letters(ctx, limit) })
+	return read(v.instance, &letterCalls, "letters", func() ([]job.DeadLetter, error) { return v.mail.Letters(ctx, limit) })
 }
 
 // Peek looks at dead letters.
 func (v queueView) Peek(ctx context.Context, limit int) ([]job.DeadLetter, error) {
-	return read(v.instance, &letterCalls, "peek", func() ([]job.DeadLetter, error) { return v.queue.Peek(ctx, limit) })
+	return read(v.instance, &letterCalls, "peek", func() ([]job.DeadLetter, error) { return v.mail.Peek(ctx, limit) })
 }
 
 // Remove removes a dead letter.
 func (v queueView) Remove(ctx context.Context, d job.DeadLetter) error {
 	return v.write(&letterCalls, "remove", func() error {
 		had := len(v.queue.PeekLetters())
-		err := v.queue.Remove(ctx, d)
+		err := v.mail.Remove(ctx, d)
 		if err == nil && len(v.queue.PeekLetters()) < had {
 			v.tell(&moment{kind: letterRemoved, removed: d, by: v.instance})
 		}
@@ -97,7 +97,7 @@ func (v queueView) Remove(ctx context.Context, d job.DeadLetter) error {
 
 // PutBack shows a dead letter again.
 func (v queueView) PutBack(ctx context.Context, d job.DeadLetter) error {
-	return v.write(&letterCalls, "put-back", func() error { return v.queue.PutBack(ctx, d) })
+	return v.write(&letterCalls, "put-back", func() error { return v.mail.PutBack(ctx, d) })
 }
 
 // evidenceView is the evidence as an invocation sees it.

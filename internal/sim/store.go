@@ -15,7 +15,7 @@ type storeView struct{ *instance }
 
 // Ready looks whether the bucket can be listed.
 func (v storeView) Ready(ctx context.Context, q job.Query, region string) error {
-	_, err := read(v.instance, &storeCalls, "ready", func() (struct{}, error) { return struct{}{}, v.store.Ready(ctx, q, region) })
+	_, err := read(v.instance, &storeCalls, "ready", func() (struct{}, error) { return struct{}{}, v.wares.Ready(ctx, q, region) })
 	return err
 }
 
@@ -23,12 +23,12 @@ func (v storeView) Ready(ctx context.Context, q job.Query, region string) error 
 func (v storeView) List(ctx context.Context, q job.Query) (job.Listing, error) {
 	return read(v.instance, &storeCalls, "list", func() (job.Listing, error) {
 		if q.Token != "" && v.strikes(TokenExpired) {
-			v.store.ExpireTokens()
+			v.wares.ExpireTokens()
 		}
 		if v.strikes(StoreThrottled) {
 			return job.Listing{}, failure.New(failure.Throttled, "list", "slow down")
 		}
-		l, err := v.store.List(ctx, q)
+		l, err := v.wares.List(ctx, q)
 		if n := len(l.Items); n > 0 {
 			if key := l.Items[v.chance.n(n)].Key; slices.Contains(v.keys, key) {
 				v.listedKey = key
@@ -41,7 +41,7 @@ func (v storeView) List(ctx context.Context, q job.Query) (job.Listing, error) {
 // Standing looks at what remains of items.
 func (v storeView) Standing(ctx context.Context, bucket string, items []job.Item) ([]job.Standing, error) {
 	return read(v.instance, &storeCalls, "standing", func() ([]job.Standing, error) {
-		said, err := v.store.Standing(ctx, bucket, items)
+		said, err := v.wares.Standing(ctx, bucket, items)
 		if len(said) > 0 && v.strikes(AnswersCut) {
 			said = said[:v.chance.n(len(said))]
 		}
@@ -156,7 +156,7 @@ func (w *world) land(ctx context.Context, f *flight) ([]job.Answer, error) {
 		d.Items = slices.Clone(d.Items)
 		w.mutant.Land(w, &d)
 	}
-	return w.store.Delete(ctx, d)
+	return w.wares.Delete(ctx, d)
 }
 
 // keyFault is asked by the store about every key of a delete.

@@ -30,10 +30,15 @@ type world struct {
 	mutant *Mutant
 	epoch  time.Time // the instant at which it begins
 
+	// What is there, past every fault: kernel, people and oracles look here.
 	ledger   *ledger.Memory
-	queue    *queue.Memory
-	store    *artifact.Memory
+	queue    queues
+	store    buckets
 	evidence *evidence.Memory
+	// What the steps ask.
+	rows  *ledgers
+	mail  mail
+	wares wares
 
 	// idle are the instances of each function that serve nobody.
 	idle map[string][]*instance
@@ -90,17 +95,24 @@ func newWorld(seed uint64, lib *library, o Options) *world {
 	w.setup = drawSetup(seed, &w.chance, lib, o.Script != nil)
 	w.epoch, w.current = w.begins, w.policy
 	w.truth = newTruth(w)
-	w.ledger = ledger.NewMemory()
-	w.queue = queue.NewMemory(w.clock, queue.Settings{
+	w.ledger, w.evidence = ledger.NewMemory(), &evidence.Memory{}
+	w.rows = ledgersOf(w.ledger)
+	w.build()
+	w.furnish()
+	return w
+}
+
+// build makes the fakes of the queues and of the store.
+func (w *world) build() {
+	q := queue.NewMemory(w.clock, queue.Settings{
 		Visibility: w.settings.Visibility(), Retention: w.settings.SourceRetention, LetterRetention: w.settings.DeadLetterRetention,
 		MaxReceives: w.settings.MaxReceives,
 	})
-	w.queue.Reject = w.refusesEntry
-	w.store = artifact.NewMemory(w.clock)
-	w.store.PageSize, w.store.KeyFault, w.store.OnEffect = w.listed, w.keyFault, w.effect
-	w.evidence = &evidence.Memory{}
-	w.furnish()
-	return w
+	q.Reject = w.refusesEntry
+	w.queue, w.mail = queues{q, q, q}, mail{q, q}
+	s := artifact.NewMemory(w.clock)
+	s.PageSize, s.KeyFault, s.OnEffect = w.listed, w.keyFault, w.effect
+	w.store, w.wares = buckets{s, s}, wares{s, s}
 }
 
 // furnish puts what is there before anything happens.
