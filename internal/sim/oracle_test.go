@@ -14,7 +14,7 @@ import (
 
 // alone are the oracles that are shown what they look for here: in a world another one
 // always sees it first, or it takes more luck than a test has.
-var alone = map[string]bool{"S11": true, "S18": true}
+var alone = map[string]string{"S11": "TestTwoOutcomesAreSeen", "S18": "TestADeleteOfWhatWasHeldIsSeen"}
 
 func lookFor(id string) func(*truth, *moment) string {
 	for _, o := range Oracles() {
