@@ -101,13 +101,15 @@ LAMBDA := CGO_ENABLED=0 GOOS=linux GOARCH=$(ARCH:x86_64=amd64) go build -trimpat
 
 override SEEDS := $(value SEEDS)
 override SEED  := $(value SEED)
-export SEEDS SEED
+override FIRST := $(value FIRST)
+override DEPTH := $(value DEPTH)
+export SEEDS SEED FIRST DEPTH
 .PHONY: sim
 
-sim: ## play the real steps in simulated regions where everything goes wrong: SEEDS=20000, or SEED=k for one world's trace
+sim: ## play the real steps in simulated regions where everything goes wrong: SEEDS=20000 from FIRST=1, all sets of DEPTH=2 faults; SEED=k for one world's trace
 	@go test -c -o .bin/sim ./internal/sim
 	@if [ -n "$$SEED" ]; then exec .bin/sim -test.v -test.run '^TestSeeds$$' -seed "$$SEED"; fi; \
-	exec .bin/sim -test.v -seeds "$${SEEDS:-20000}" -depth 2 -positions 0
+	exec .bin/sim -test.v -seeds "$${SEEDS:-20000}" -first "$${FIRST:-1}" -depth "$${DEPTH:-2}" -positions 0
 
 .PHONY: package synth
 # cdk.json names this target as its build step, so plain cdk commands run it too.
