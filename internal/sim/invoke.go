@@ -189,14 +189,22 @@ func (i *instance) handle(function string, s *steps, deadline time.Time, payload
 	var err error
 	switch function {
 	case "enqueue":
-		_, err = s.enqueue.Handle(ctx, deadline, payload)
+		_, err = s.enqueue.Handle(ctx, deadline, i.reads(function, payload))
 	case "redrive":
-		_, err = s.redrive.Handle(ctx, deadline, payload)
+		_, err = s.redrive.Handle(ctx, deadline, i.reads(function, payload))
 	case "reconcile":
 		_, _ = s.reconcile.Pass(ctx, deadline) // its schedule asks again soon
 	}
 	i.log(i.p, "returns", outcome(err))
 	return err
+}
+
+// reads returns what a function makes of a request.
+func (i *instance) reads(function string, request []byte) []byte {
+	if i.mutant != nil && i.mutant.Request != nil {
+		return i.mutant.Request(function, request)
+	}
+	return request
 }
 
 func (w *world) limitOf(function string) time.Duration {

@@ -345,7 +345,13 @@ func (v ledgerView) AutoRedrive(ctx context.Context) (job.AutoRedrive, error) {
 
 // SwapAutoRedrive moves it.
 func (v ledgerView) SwapAutoRedrive(ctx context.Context, next job.AutoRedrive) error {
-	return v.do("swap-auto-redrive", func() error { return v.ledger.SwapAutoRedrive(ctx, next) })
+	return v.do("swap-auto-redrive", func() error {
+		err := v.ledger.SwapAutoRedrive(ctx, next)
+		if err == nil {
+			v.tell(&moment{kind: autoWritten, auto: next, by: v.instance})
+		}
+		return err
+	})
 }
 
 // TenantPrefix returns where a tenant's artifacts are in a run.

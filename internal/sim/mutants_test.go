@@ -2,6 +2,7 @@ package sim
 
 import (
 	"flag"
+	"slices"
 	"testing"
 )
 
@@ -80,7 +81,7 @@ func TestMutants(t *testing.T) {
 	p := NewPlayer()
 	defer p.Close()
 	saw := map[string]bool{}
-	for _, k := range append(workerMutants(), otherMutants()...) {
+	for _, k := range slices.Concat(workerMutants(), otherMutants(), orderMutants()) {
 		if *only != "" && *only != k.Name {
 			continue
 		}

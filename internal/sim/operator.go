@@ -32,7 +32,10 @@ func (w *world) call(function string, request any, then func(answer any)) {
 				i.tell(&moment{kind: holdAnswered, status: status, asked: asked, by: i})
 			}
 		} else {
-			answer, err = s.redrive.Handle(ctx, deadline, data)
+			answer, err = s.redrive.Handle(ctx, deadline, i.reads(function, data))
+			if err == nil {
+				i.tell(&moment{kind: orderAnswered, request: request, answer: answer, by: i})
+			}
 		}
 		i.log(i.p, "returns", outcome(err))
 	}, func(died bool) {

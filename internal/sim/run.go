@@ -87,6 +87,7 @@ func (w *world) begin() {
 	if w.releasing {
 		w.at(w.chance.within(0, w.safety), w.newRelease)
 	}
+	w.beginRare()
 }
 
 // cycle lets reconcile pass, again and again.

@@ -70,6 +70,7 @@ type setup struct {
 	// meddling is in how many of 1,024 calls somebody acts beside them, meddlers how often
 	// in all.
 	meddling, meddlers int
+	rare
 }
 
 // tenants are chosen so that one's name begins with the other's (S5).
@@ -126,6 +127,9 @@ func drawSetup(seed uint64, c *chance, lib *library, scripted bool) setup {
 	s.policy = lib.policy(fmt.Sprintf(policyFile, 1, 30, mode, zone, catchUp, most, versions))
 	s.next = lib.policy(fmt.Sprintf(policyFile, 2, pick(c, []int{20, 40}), mode, zone, catchUp, most, versions))
 	s.approved, s.watched, s.releasing = !c.one(12), !c.one(4), c.one(4)
+	if !scripted {
+		s.rare = drawRare(seed)
+	}
 	s.date(date)
 	s.draw(c)
 	return s

@@ -30,6 +30,7 @@ type truth struct {
 	answered map[job.Item]job.PageID
 	entries  []audit.Entry
 	redrives map[job.RedriveID]job.Redrive
+	autos    []autoTruth     // since when a schedule may redrive what
 	letters  map[string]bool // bodies that were ever written as a dead letter
 	missed   map[job.RunID]bool
 	// touched are the keys that somebody else changed.
@@ -39,6 +40,12 @@ type truth struct {
 	twins int
 	// deletes, resumes and narrowed count what the steps did, for the summary.
 	deletes, resumes, held int
+}
+
+// autoTruth is what a schedule may redrive, and since when.
+type autoTruth struct {
+	since time.Time
+	auto  job.AutoRedrive
 }
 
 type runItem struct {
@@ -97,6 +104,8 @@ func (t *truth) take(m *moment) {
 		t.entries = append(t.entries, m.entry)
 	case redriveWritten:
 		t.redrives[m.redrive.ID] = m.redrive
+	case autoWritten:
+		t.autos = append(t.autos, autoTruth{m.at, m.auto})
 	case letterWritten:
 		t.letters[string(m.letter.Body)] = true
 	case effectHappened:

@@ -119,6 +119,7 @@ func (w *world) furnish() {
 		a := policy.Approval{Policy: policyName, Rev: 1, Version: w.policy.Version, SHA256: w.policy.SHA256(), By: "sim", Reason: "approved before", At: w.epoch}
 		sure(w.ledger.Approve(ctx, a))
 	}
+	w.furnishRare()
 }
 
 // sure panics on an error that a world can not have.

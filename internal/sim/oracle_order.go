@@ -1,0 +1,86 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/expunge-aws/expunge/internal/audit"
+	"github.com/expunge-aws/expunge/internal/job"
+	"github.com/expunge-aws/expunge/internal/redrive"
+)
+
+// orderOracles look at what people and schedules order, and at what comes of it.
+func orderOracles() []Oracle {
+	return []Oracle{
+		{"S6a", "an order that was meant for another region is refused", on(orderAnswered, entryWritten), abroad},
+		{"S14b", "a schedule redrives only what it is switched on for, within its cap, and after a drill that passed", on(entryWritten, pageWritten), unscheduled},
+	}
+}
+
+func abroad(_ *truth, m *moment) string {
+	if m.kind == entryWritten {
+		if m.entry.Region != region {
+			return "an order of " + m.entry.Region + " is on record"
+		}
+		return ""
+	}
+	if q, ok := m.request.(redrive.ApplyRequest); ok && !strings.HasPrefix(q.Token, region+"/") {
+		return "a plan of another region was applied"
+	}
+	return ""
+}
+
+// byTheSchedule is who signs what a schedule orders.
+const byTheSchedule = "schedule"
+
+func unscheduled(t *truth, m *moment) string {
+	if m.kind == pageWritten {
+		plan := t.redrives[m.page.RedriveID]
+		if m.page.State != job.Redriven || m.was.State != job.Dead || plan.By != byTheSchedule {
+			return ""
+		}
+		if !t.auto(plan.PlannedAt.Add(-skew), func(a job.AutoRedrive) bool { return a.Reason == m.was.Death.Reason }) {
+			return "a schedule moved a page that died of " + string(m.was.Death.Reason)
+		}
+		return ""
+	}
+	e := &m.entry
+	switch {
+	case e.Act != audit.RedriveApplied || e.By != byTheSchedule || m.by == nil:
+	case e.Override != "":
+		return "a schedule passes over gates"
+	case !t.auto(m.by.began, func(a job.AutoRedrive) bool { return e.Count <= a.Cap }):
+		return fmt.Sprintf("a schedule moves %d pages and may not", e.Count)
+	case !t.drilledAt(m.by.began):
+		return "a schedule moves pages, and no drill that passed stands"
+	}
+	return ""
+}
+
+// auto reports whether the scheduled redrive was on at the instant, or switched on since,
+// with what ok says of it.
+func (t *truth) auto(at time.Time, ok func(job.AutoRedrive) bool) bool {
+	for i := len(t.autos) - 1; i >= 0; i-- {
+		if a := &t.autos[i]; a.auto.On && ok(a.auto) {
+			return true
+		} else if a.since.Before(at) {
+			return false
+		}
+	}
+	return false
+}
+
+// drilledAt reports whether the newest drill of before the instant passed lately, or one
+// since.
+func (t *truth) drilledAt(at time.Time) bool {
+	for i := len(t.entries) - 1; i >= 0; i-- {
+		switch e := &t.entries[i]; {
+		case e.Act == audit.DrillPassed:
+			return e.At.Add(t.w.settings.DrillLife + skew).After(at)
+		case e.Act == audit.DrillFailed && e.At.Before(at.Add(-skew)):
+			return false
+		}
+	}
+	return false
+}
