@@ -1,12 +1,14 @@
 package sim
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/expunge-aws/expunge/internal/audit"
 	"github.com/expunge-aws/expunge/internal/job"
+	"github.com/expunge-aws/expunge/internal/policy"
 	"github.com/expunge-aws/expunge/internal/redrive"
 )
 
@@ -15,7 +17,46 @@ func orderOracles() []Oracle {
 	return []Oracle{
 		{"S6a", "an order that was meant for another region is refused", on(orderAnswered, entryWritten), abroad},
 		{"S14b", "a schedule redrives only what it is switched on for, within its cap, and after a drill that passed", on(entryWritten, pageWritten), unscheduled},
+		{"S9c", "a version is let delete by a person who names a closed report of it, or by one that deletes no less", on(approvalWritten), approvedBlindly},
 	}
+}
+
+func approvedBlindly(t *truth, m *moment) string {
+	a := &m.approval
+	p, err := t.w.ledger.Policy(context.Background(), a.Policy, a.Version)
+	if err != nil || p.SHA256() != a.SHA256 {
+		return "the version was not published like this"
+	}
+	if a.RunID == "" {
+		return t.wider(p)
+	}
+	switch run := t.runs[a.RunID]; {
+	case run.Policy != a.Policy || run.Version != a.Version || run.PolicySHA256 != a.SHA256:
+		return "it names a run of another version"
+	case run.Mode != job.ReportOnly || run.RequestID != "":
+		return "the run that it names reports on no date"
+	case run.State != job.Closed:
+		return "the run that it names is " + string(run.State)
+	}
+	return ""
+}
+
+// wider says by what the version deletes more than the one that may delete. It compares
+// what versions of a world differ in.
+func (t *truth) wider(p policy.Policy) string {
+	all := t.approvals[p.Name]
+	if len(all) == 0 {
+		return "nobody has approved a version before"
+	}
+	last := all[len(all)-1]
+	before, err := t.w.ledger.Policy(context.Background(), last.Policy, last.Version)
+	if err != nil || before.SHA256() != last.SHA256 {
+		return "what may delete is not on record"
+	}
+	if p.RetentionDays < before.RetentionDays || p.Limits.MaxObjects > before.Limits.MaxObjects {
+		return fmt.Sprintf("it keeps %d days, and the one before %d", p.RetentionDays, before.RetentionDays)
+	}
+	return ""
 }
 
 func abroad(_ *truth, m *moment) string {

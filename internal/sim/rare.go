@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,8 +15,9 @@ import (
 // It is drawn from a chance of its own: what all worlds have stays as their seeds say.
 type rare struct {
 	// auto: a schedule redrives. drilled is the drill on record that allows it.
-	auto    bool
-	drilled drilled
+	auto      bool
+	drilled   drilled
+	approving approving
 	// abroad: somebody shows orders that were meant for another region.
 	abroad bool
 }
@@ -30,10 +32,30 @@ const (
 	drillMissing                // none
 )
 
+// approving is which version of the policy a person looks at, to let it delete or not.
+type approving uint8
+
+const (
+	nobodyApproves approving = iota
+	approvesFirst            // the first: none was approved before
+	approvesWider            // the next release's, which deletes more than the one that is approved
+)
+
+// lines are what the policy says besides.
+func (r *rare) lines() string {
+	if r.approving == nobodyApproves {
+		return ""
+	}
+	return "report_only_dates: 1\n"
+}
+
 func drawRare(seed uint64) (r rare) {
 	c := newChance(^seed)
-	r.auto, r.drilled = c.one(6), pick(&c, []drilled{drillPassed, drillPassed, drillPassed, drillFailed, drillOld, drillMissing})
-	r.abroad = c.one(8)
+	r.auto, r.drilled = c.one(10), pick(&c, []drilled{drillPassed, drillPassed, drillPassed, drillFailed, drillOld, drillMissing})
+	r.abroad = c.one(10)
+	if c.one(10) {
+		r.approving = pick(&c, []approving{approvesFirst, approvesWider})
+	}
 	return r
 }
 
@@ -68,6 +90,20 @@ func (w *world) beginRare() {
 			w.at(w.chance.within(30*time.Minute, w.safety), w.switchOff)
 		}
 	}
+	switch w.approving {
+	case approvesWider:
+		w.at(w.chance.within(0, 5*time.Minute), w.newRelease) // before the date
+	case approvesFirst:
+		if w.chance.one(2) {
+			w.at(w.chance.within(20*time.Minute, w.safety), w.newRelease)
+		}
+	case nobodyApproves:
+	}
+	if w.approving != nobodyApproves {
+		for at := 25 * time.Minute; at < w.safety; at += 15 * time.Minute {
+			w.at(at, w.approveVersion)
+		}
+	}
 	if w.abroad {
 		for at := 30 * time.Minute; at < w.safety; at += 30 * time.Minute {
 			w.at(at, w.redriveAbroad)
@@ -98,6 +134,52 @@ func (w *world) round() {
 		}
 	})
 	w.at(roundEvery, w.round)
+}
+
+// approveVersion lets somebody look at what a version of the policy would delete, and let
+// it. Whoever does it may name a run or a version that shows nothing of it.
+func (w *world) approveVersion() {
+	q := redrive.VersionRequest{Op: redrive.OpVersion, Policy: policyName, Version: w.current.Version}
+	var reports, all []job.RunID
+	for _, run := range w.ledger.Runs() {
+		all = append(all, run.ID)
+		if run.Mode == job.ReportOnly && run.RequestID == "" && run.Version == q.Version {
+			reports = append(reports, run.ID)
+		}
+	}
+	switch mistaken := w.chance.one(3); {
+	case len(all) == 0:
+		return
+	case mistaken || len(reports) == 0:
+		q.Run = pick(&w.chance, all)
+	default:
+		q.Run = pick(&w.chance, reports)
+	}
+	if w.chance.one(6) {
+		q.Version = 3 - q.Version
+	}
+	sign := !w.chance.one(4)
+	w.call("redrive", q, func(answer any) {
+		if _, ok := answer.(redrive.ApprovedVersion); ok && sign {
+			q.Signature = signed
+			w.call("redrive", q, w.approvedVersion)
+		}
+	})
+}
+
+// approvedVersion asks for runs by what was approved.
+func (w *world) approvedVersion(answer any) {
+	if a, ok := answer.(redrive.ApprovedVersion); ok && a.Approved {
+		w.hit(VersionApproved)
+	}
+	for n := range tenants {
+		w.at(w.chance.within(0, 3*time.Minute), func() {
+			w.hit(Requested)
+			w.invoke("enqueue", payload(map[string]string{
+				"policy": policyName, "tenant": tenants[n], "request_id": "approved-" + strconv.Itoa(n), "reason": "asked for in a simulation",
+			}))
+		})
+	}
 }
 
 // otherRegion is where this world is not.

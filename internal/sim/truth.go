@@ -9,6 +9,7 @@ import (
 	"github.com/expunge-aws/expunge/internal/audit"
 	"github.com/expunge-aws/expunge/internal/hold"
 	"github.com/expunge-aws/expunge/internal/job"
+	"github.com/expunge-aws/expunge/internal/policy"
 	"github.com/expunge-aws/expunge/internal/receipt"
 )
 
@@ -30,9 +31,11 @@ type truth struct {
 	answered map[job.Item]job.PageID
 	entries  []audit.Entry
 	redrives map[job.RedriveID]job.Redrive
-	autos    []autoTruth     // since when a schedule may redrive what
-	letters  map[string]bool // bodies that were ever written as a dead letter
-	missed   map[job.RunID]bool
+	// approvals are every policy's, in their order.
+	approvals map[string][]policy.Approval
+	autos     []autoTruth     // since when a schedule may redrive what
+	letters   map[string]bool // bodies that were ever written as a dead letter
+	missed    map[job.RunID]bool
 	// touched are the keys that somebody else changed.
 	touched map[string]bool
 	// twins counts objects that were deleted although they are younger than the cutoff,
@@ -79,7 +82,7 @@ func newTruth(w *world) *truth {
 		w: w, runs: map[job.RunID]job.Run{}, pages: map[job.PageID]*pageTruth{}, claims: map[string]job.Page{},
 		docs: map[string]*receipt.Document{}, holds: map[string]*holdTruth{}, settled: map[runItem]job.PageID{},
 		answered: map[job.Item]job.PageID{}, redrives: map[job.RedriveID]job.Redrive{}, letters: map[string]bool{},
-		missed: map[job.RunID]bool{}, touched: map[string]bool{},
+		missed: map[job.RunID]bool{}, approvals: map[string][]policy.Approval{}, touched: map[string]bool{},
 	}
 }
 
@@ -104,6 +107,8 @@ func (t *truth) take(m *moment) {
 		t.entries = append(t.entries, m.entry)
 	case redriveWritten:
 		t.redrives[m.redrive.ID] = m.redrive
+	case approvalWritten:
+		t.approvals[m.approval.Policy] = append(t.approvals[m.approval.Policy], m.approval)
 	case autoWritten:
 		t.autos = append(t.autos, autoTruth{m.at, m.auto})
 	case letterWritten:

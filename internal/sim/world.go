@@ -118,6 +118,7 @@ func (w *world) furnish() {
 	if w.approved {
 		a := policy.Approval{Policy: policyName, Rev: 1, Version: w.policy.Version, SHA256: w.policy.SHA256(), By: "sim", Reason: "approved before", At: w.epoch}
 		sure(w.ledger.Approve(ctx, a))
+		w.truth.approvals[policyName] = append(w.truth.approvals[policyName], a)
 	}
 	w.furnishRare()
 }
