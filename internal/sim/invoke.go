@@ -104,10 +104,14 @@ func (i *instance) keeper() *hold.Keeper {
 
 // deployed is the policies that ship with the instance's release.
 func (i *instance) deployed() map[string]policy.Policy {
+	all := map[string]policy.Policy{policyName: i.current}
 	if i.old {
-		return map[string]policy.Policy{policyName: i.policy}
+		all[policyName] = i.policy
 	}
-	return map[string]policy.Policy{policyName: i.current}
+	if i.second != nil {
+		all[secondName] = i.second.policy
+	}
+	return all
 }
 
 // instanceOf returns an instance of the function that serves nobody, or a new one.

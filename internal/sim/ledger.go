@@ -362,9 +362,13 @@ func (v ledgerView) TenantPrefix(ctx context.Context, run job.Run, tenant string
 
 // Prefixes returns the tenant's prefix in each policy.
 func (v ledgerView) Prefixes(ctx context.Context, tenant string) ([]string, error) {
-	p, err := v.LatestPolicy(ctx, policyName)
-	if err != nil {
-		return nil, err
+	var all []string
+	for _, d := range v.dues() {
+		p, err := v.LatestPolicy(ctx, d.policy)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, p.TenantPrefix(tenant))
 	}
-	return []string{p.TenantPrefix(tenant)}, nil
+	return all, nil
 }

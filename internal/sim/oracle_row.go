@@ -144,7 +144,7 @@ func passedOver(t *truth, m *moment) string {
 	for _, l := range t.receipt(m.page).Lines {
 		named[l.Key] = true
 	}
-	prefix := root + m.page.Tenant + "/"
+	prefix := rootOf(run.Policy) + m.page.Tenant + "/"
 	for item := range t.w.store.Objects(bucketName) {
 		rel, inside := strings.CutPrefix(item.Key, prefix)
 		if inside && rel > m.page.After && rel <= m.page.Through && item.Modified.Before(run.Cutoff) && !named[item.Key] {

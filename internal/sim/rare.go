@@ -18,6 +18,7 @@ type rare struct {
 	auto      bool
 	drilled   drilled
 	approving approving
+	second    *second // nil for none
 	// abroad: somebody shows orders that were meant for another region.
 	abroad bool
 }
@@ -49,18 +50,20 @@ func (r *rare) lines() string {
 	return "report_only_dates: 1\n"
 }
 
-func drawRare(seed uint64) (r rare) {
-	c := newChance(^seed)
-	r.auto, r.drilled = c.one(10), pick(&c, []drilled{drillPassed, drillPassed, drillPassed, drillFailed, drillOld, drillMissing})
+func drawRare(c *chance) (r rare) {
+	r.auto, r.drilled = c.one(10), pick(c, []drilled{drillPassed, drillPassed, drillPassed, drillFailed, drillOld, drillMissing})
 	r.abroad = c.one(10)
 	if c.one(10) {
-		r.approving = pick(&c, []approving{approvesFirst, approvesWider})
+		r.approving = pick(c, []approving{approvesFirst, approvesWider})
 	}
 	return r
 }
 
 // furnishRare puts what is there before anything happens.
 func (w *world) furnishRare() {
+	if s := w.second; s != nil {
+		w.furnishPolicy(s.policy, s.watched, s.approved)
+	}
 	if !w.rare.auto {
 		return
 	}
@@ -83,6 +86,9 @@ func (w *world) furnishRare() {
 
 // beginRare enters what is planned of it.
 func (w *world) beginRare() {
+	if w.second != nil {
+		w.beginSecond()
+	}
 	if w.rare.auto {
 		w.at(w.chance.within(0, 30*time.Minute), w.switchOn)
 		w.at(w.chance.within(0, 15*time.Minute), w.round)

@@ -102,8 +102,9 @@ func drawSetup(seed uint64, c *chance, lib *library, scripted bool) setup {
 		s.rates.draw(c)
 		s.meddling, s.meddlers = pick(c, []int{30, 10, 100}), c.n(9)
 	}
+	rarely := newChance(^seed)
 	if !scripted {
-		s.rare = drawRare(seed)
+		s.rare = drawRare(&rarely)
 	}
 	zone, mode, versions, most := "UTC", job.Enforce, policy.CurrentVersions, 1000
 	date := dates[0]
@@ -139,6 +140,9 @@ func drawSetup(seed uint64, c *chance, lib *library, scripted bool) setup {
 	}
 	s.date(date)
 	s.draw(c)
+	if !scripted && rarely.one(8) {
+		s.drawSecond(&rarely, lib)
+	}
 	return s
 }
 

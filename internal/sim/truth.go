@@ -74,7 +74,7 @@ type holdTruth struct {
 
 // covers reports whether the hold is about the key. A hold reaches no other tenant.
 func (h *holdTruth) covers(key string) bool {
-	return strings.HasPrefix(key, root+h.hold.Tenant+"/") && h.hold.Covers(key)
+	return tenantIn(key) == h.hold.Tenant && h.hold.Covers(key)
 }
 
 func newTruth(w *world) *truth {
@@ -260,7 +260,8 @@ func (t *truth) flying(s hold.Status, key string) bool {
 		if p == nil || p.row.Tenant != s.Hold.Tenant {
 			return true
 		}
-		if rel := key[min(len(key), len(root)+len(p.row.Tenant)+1):]; p.row.After < rel && rel <= p.row.Through {
+		rel, inside := strings.CutPrefix(key, rootOf(t.runs[p.row.Run].Policy)+p.row.Tenant+"/")
+		if inside && p.row.After < rel && rel <= p.row.Through {
 			return true
 		}
 	}

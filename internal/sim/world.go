@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"time"
@@ -105,21 +104,12 @@ func newWorld(seed uint64, lib *library, o Options) *world {
 
 // furnish puts what is there before anything happens.
 func (w *world) furnish() {
-	ctx := context.Background()
 	sure(w.store.CreateBucket(bucketName, w.versioned))
 	for _, o := range w.objects {
 		_, err := w.store.Put(bucketName, o)
 		sure(err)
 	}
-	sure(w.ledger.PublishPolicy(ctx, w.policy))
-	if w.watched {
-		sure(w.ledger.SwapWatch(ctx, job.Watch{Policy: policyName, Rev: 1, Since: w.epoch.Add(-day), Through: w.epoch}))
-	}
-	if w.approved {
-		a := policy.Approval{Policy: policyName, Rev: 1, Version: w.policy.Version, SHA256: w.policy.SHA256(), By: "sim", Reason: "approved before", At: w.epoch}
-		sure(w.ledger.Approve(ctx, a))
-		w.truth.approvals[policyName] = append(w.truth.approvals[policyName], a)
-	}
+	w.furnishPolicy(w.policy, w.watched, w.approved)
 	w.furnishRare()
 }
 
