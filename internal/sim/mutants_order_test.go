@@ -3,12 +3,16 @@ package sim
 import (
 	"bytes"
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/expunge-aws/expunge/internal/audit"
 	"github.com/expunge-aws/expunge/internal/enqueue"
+	"github.com/expunge-aws/expunge/internal/hold"
 	"github.com/expunge-aws/expunge/internal/job"
 	"github.com/expunge-aws/expunge/internal/policy"
+	"github.com/expunge-aws/expunge/internal/reconcile"
 	"github.com/expunge-aws/expunge/internal/redrive"
 )
 
@@ -54,6 +58,26 @@ func ofReport(name string, run func(*instance, job.Run) job.Run) killer {
 	return killer{Mutant: Mutant{Name: name, Redrive: func(c *redrive.Config, i *instance) { c.Runs = rows{ledgerView: ledgerView{i}, run: run} }}}
 }
 
+// twiceReported finds each report on two dates.
+type twiceReported struct{ ledgerView }
+
+func (r twiceReported) ClosedRuns(ctx context.Context, name string, limit int) ([]job.Run, error) {
+	all, err := r.ledgerView.ClosedRuns(ctx, name, limit)
+	for _, run := range all {
+		run.Scheduled, run.OpenedAt = run.Scheduled.Add(-day), run.OpenedAt.Add(-day)
+		all = append(all, run)
+	}
+	return all, err
+}
+
+// ofOnePolicy finds the runs of the first policy alone.
+type ofOnePolicy struct{ ledgerView }
+
+func (o ofOnePolicy) RunsOf(ctx context.Context, tenant string) ([]job.RunID, error) {
+	all, err := o.ledgerView.RunsOf(ctx, tenant)
+	return slices.DeleteFunc(all, func(id job.RunID) bool { return o.truth.runs[id].Policy != policyName }), err
+}
+
 // orderMutants break what takes the orders of people and schedules.
 func orderMutants() []killer {
 	return []killer{
@@ -76,6 +100,38 @@ func orderMutants() []killer {
 			return a
 		}),
 		{Mutant: Mutant{Name: "schedule-without-drill", Redrive: func(c *redrive.Config, i *instance) { c.Orders = undrilled{ledgerView{i}} }}},
+		{Mutant: Mutant{Name: "dates-made-up", Redrive: func(c *redrive.Config, i *instance) { c.Runs = twiceReported{ledgerView{i}} }}},
+		ofRows("brake-on-everything", rows{brakes: func(all []job.Brake) []job.Brake {
+			for i := range all {
+				all[i].Policy = ""
+			}
+			return all
+		}}),
+		{Mutant: Mutant{Name: "filter-ignored", Request: func(_ string, request []byte) []byte {
+			if bytes.Contains(request, []byte(`"op":"plan"`)) {
+				request = bytes.Replace(request, []byte(`,"policy":"`+secondName+`"`), nil, 1)
+			}
+			return request
+		}}},
+		{Mutant: Mutant{Name: "guard-stops-everything", Enqueue: func(c *enqueue.Config, i *instance) {
+			c.Runs = scanned{ledgerView: ledgerView{i}, swap: func(ctx context.Context, l ledgerView, next job.Run) error {
+				if next.State == job.Released && next.Mode == job.Enforce {
+					next.State, next.ReleasedAt = job.AwaitingApproval, time.Time{}
+				}
+				return l.SwapRun(ctx, next)
+			}}
+		}}},
+		{Mutant: Mutant{Name: "holds-of-one-policy", Hold: func(c *hold.Config, i *instance) { c.Runs = ofOnePolicy{ledgerView{i}} }}},
+		{Mutant: Mutant{Name: "one-schedule-watched", Reconcile: func(c *reconcile.Config, i *instance) {
+			delete(c.Deployed, secondName)
+		}}},
+		{Mutant: Mutant{Name: "other-policy", Land: func(w *world, d *job.Deletion) {
+			if rel, under := strings.CutPrefix(d.Items[0].Key, root); under {
+				if now, there := w.store.Get(d.Bucket, job.Ref{Key: secondRoot + rel}); there {
+					d.Items[0] = now
+				}
+			}
+		}}},
 		{Mutant: Mutant{Name: "wider-taken-over", Enqueue: func(c *enqueue.Config, i *instance) {
 			c.Approvals = orders{ledgerView: ledgerView{i}, approval: func(a policy.Approval) policy.Approval {
 				if a.Version > 0 {

@@ -17,6 +17,9 @@ func orderOracles() []Oracle {
 	return []Oracle{
 		{"S6a", "an order that was meant for another region is refused", on(orderAnswered, entryWritten), abroad},
 		{"S14b", "a schedule redrives only what it is switched on for, within its cap, and after a drill that passed", on(entryWritten, pageWritten), unscheduled},
+		{"S15b", "a redrive that is asked for one policy plans pages of no other", on(orderAnswered), unasked},
+		{"F13a", "a page is parked only under a brake that covers its run", on(pageWritten), parkedFree},
+		{"S9d", "a run waits for a person only when it is beyond its policy's limits", on(runWritten), stoppedWithin},
 		{"S9c", "a version is let delete by a person who names a closed report of it, or by one that deletes no less", on(approvalWritten), approvedBlindly},
 	}
 }
@@ -38,7 +41,21 @@ func approvedBlindly(t *truth, m *moment) string {
 	case run.State != job.Closed:
 		return "the run that it names is " + string(run.State)
 	}
+	if dates := t.reported(p); len(t.approvals[p.Name]) == 0 && dates < p.ReportOnlyDatesNeeded() {
+		return fmt.Sprintf("it has reported on %d dates", dates)
+	}
 	return ""
+}
+
+// reported counts the dates on which a policy has reported.
+func (t *truth) reported(p policy.Policy) int {
+	dates := map[time.Time]bool{}
+	for _, run := range t.runs {
+		if run.Policy == p.Name && run.Mode == job.ReportOnly && run.RequestID == "" && run.State == job.Closed {
+			dates[run.Scheduled] = true
+		}
+	}
+	return len(dates)
 }
 
 // wider says by what the version deletes more than the one that may delete. It compares
@@ -124,4 +141,44 @@ func (t *truth) drilledAt(at time.Time) bool {
 		}
 	}
 	return false
+}
+
+func unasked(_ *truth, m *moment) string {
+	q, asked := m.request.(redrive.PlanRequest)
+	plan, answered := m.answer.(redrive.Plan)
+	if !asked || !answered || q.Policy == "" {
+		return ""
+	}
+	for _, v := range plan.Verdicts {
+		if v.Policy != q.Policy {
+			return "it plans a page of " + v.Policy
+		}
+	}
+	return ""
+}
+
+// parkedFree allows a worker the time since it read the brakes.
+func parkedFree(t *truth, m *moment) string {
+	if !m.page.Braked || m.was.Braked || m.by == nil {
+		return ""
+	}
+	run := t.runs[m.page.Run]
+	for _, b := range t.braked {
+		if b.brake.Covers(run.Policy, run.Version) && (b.until.IsZero() || b.until.After(m.by.began)) {
+			return ""
+		}
+	}
+	return "no brake covers the run"
+}
+
+func stoppedWithin(t *truth, m *moment) string {
+	if m.run.State != job.AwaitingApproval || m.ranBefore.State == job.AwaitingApproval {
+		return ""
+	}
+	p, err := t.w.ledger.Policy(context.Background(), m.run.Policy, m.run.Version)
+	sure(err)
+	if m.run.Candidates <= p.Limits.MaxObjects {
+		return fmt.Sprintf("%d candidates of at most %d", m.run.Candidates, p.Limits.MaxObjects)
+	}
+	return ""
 }

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -18,6 +19,7 @@ type rare struct {
 	auto      bool
 	drilled   drilled
 	approving approving
+	reports   int     // on how many dates the version has to report first
 	second    *second // nil for none
 	// abroad: somebody shows orders that were meant for another region.
 	abroad bool
@@ -47,14 +49,14 @@ func (r *rare) lines() string {
 	if r.approving == nobodyApproves {
 		return ""
 	}
-	return "report_only_dates: 1\n"
+	return fmt.Sprintf("report_only_dates: %d\n", r.reports)
 }
 
 func drawRare(c *chance) (r rare) {
-	r.auto, r.drilled = c.one(10), pick(c, []drilled{drillPassed, drillPassed, drillPassed, drillFailed, drillOld, drillMissing})
-	r.abroad = c.one(10)
-	if c.one(10) {
-		r.approving = pick(c, []approving{approvesFirst, approvesWider})
+	r.auto, r.drilled = c.one(12), pick(c, []drilled{drillPassed, drillPassed, drillPassed, drillFailed, drillOld, drillMissing})
+	r.abroad = c.one(12)
+	if c.one(12) {
+		r.approving, r.reports = pick(c, []approving{approvesFirst, approvesWider}), 1+c.n(4)/3
 	}
 	return r
 }

@@ -140,7 +140,7 @@ func drawSetup(seed uint64, c *chance, lib *library, scripted bool) setup {
 	}
 	s.date(date)
 	s.draw(c)
-	if !scripted && rarely.one(8) {
+	if !scripted && rarely.one(12) {
 		s.drawSecond(&rarely, lib)
 	}
 	return s

@@ -25,6 +25,7 @@ type truth struct {
 	docs   map[string]*receipt.Document
 	holds  map[string]*holdTruth
 	brakes []job.Brake
+	braked []brakeTruth // every brake that was ever set
 	// settled is the page that gave an item its outcome in a run.
 	settled map[runItem]job.PageID
 	// answered are the deletions that the store is said to have confirmed.
@@ -43,6 +44,12 @@ type truth struct {
 	twins int
 	// deletes, resumes and narrowed count what the steps did, for the summary.
 	deletes, resumes, held int
+}
+
+// brakeTruth is a brake, and until when it was in force.
+type brakeTruth struct {
+	brake job.Brake
+	until time.Time // zero while it is
 }
 
 // autoTruth is what a schedule may redrive, and since when.
@@ -100,6 +107,7 @@ func (t *truth) take(m *moment) {
 			t.holds[m.hold.ID] = &holdTruth{hold: m.hold, promised: map[string]bool{}}
 		}
 	case brakeWritten:
+		t.takeBrake(m)
 		var err error
 		t.brakes, err = t.w.ledger.Brakes(context.Background())
 		sure(err)
@@ -122,6 +130,18 @@ func (t *truth) take(m *moment) {
 			t.missed[m.event.RunID] = true
 		}
 	default: // nothing to remember
+	}
+}
+
+func (t *truth) takeBrake(m *moment) {
+	if !m.released {
+		t.braked = append(t.braked, brakeTruth{brake: m.brake})
+		return
+	}
+	for i := range t.braked {
+		if b := &t.braked[i]; b.until.IsZero() && b.brake.Policy == m.brake.Policy && b.brake.Version == m.brake.Version {
+			b.until = m.at
+		}
 	}
 }
 
