@@ -81,6 +81,11 @@ const (
 	RedriveOverridden              // passing over gates
 	PageDiscarded                  // a dead page is given up
 	LetterDiscarded                // a letter is removed
+	AutoSwitched                   // the scheduled redrive is switched on or off
+	ScheduledRedrive               // a schedule redrives
+	VersionApproved                // a person lets a policy version delete
+	SecondDate                     // another policy of the region has its date
+	OrderAbroad                    // a plan of another region is to be applied
 	faults
 )
 
@@ -94,7 +99,7 @@ var faultNames = [faults]string{
 	"interleaved-delete", "evidence-lost", "evidence-answer-lost", "evidence-unread", "object-replaced", "object-twin", "object-removed",
 	"object-uploaded", "permission-lost", "object-locked", "tick-twice", "tick-never", "tick-late", "date-skipped", "request", "hold-placed", "hold-released",
 	"hold-asked", "brake", "policy-superseded", "guard-trips", "run-approved", "run-rejected", "redrive", "redrive-override",
-	"page-discarded", "letter-discarded",
+	"page-discarded", "letter-discarded", "auto-redrive-switched", "scheduled-redrive", "version-approved", "second-policy", "order-of-another-region",
 }
 
 func (f Fault) String() string { return faultNames[f] }

@@ -104,10 +104,14 @@ func (i *instance) keeper() *hold.Keeper {
 
 // deployed is the policies that ship with the instance's release.
 func (i *instance) deployed() map[string]policy.Policy {
+	all := map[string]policy.Policy{policyName: i.current}
 	if i.old {
-		return map[string]policy.Policy{policyName: i.policy}
+		all[policyName] = i.policy
 	}
-	return map[string]policy.Policy{policyName: i.current}
+	if i.second != nil {
+		all[secondName] = i.second.policy
+	}
+	return all
 }
 
 // instanceOf returns an instance of the function that serves nobody, or a new one.
@@ -189,14 +193,22 @@ func (i *instance) handle(function string, s *steps, deadline time.Time, payload
 	var err error
 	switch function {
 	case "enqueue":
-		_, err = s.enqueue.Handle(ctx, deadline, payload)
+		_, err = s.enqueue.Handle(ctx, deadline, i.reads(function, payload))
 	case "redrive":
-		_, err = s.redrive.Handle(ctx, deadline, payload)
+		_, err = s.redrive.Handle(ctx, deadline, i.reads(function, payload))
 	case "reconcile":
 		_, _ = s.reconcile.Pass(ctx, deadline) // its schedule asks again soon
 	}
 	i.log(i.p, "returns", outcome(err))
 	return err
+}
+
+// reads returns what a function makes of a request.
+func (i *instance) reads(function string, request []byte) []byte {
+	if i.mutant != nil && i.mutant.Request != nil {
+		return i.mutant.Request(function, request)
+	}
+	return request
 }
 
 func (w *world) limitOf(function string) time.Duration {

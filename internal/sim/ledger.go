@@ -354,7 +354,9 @@ func (v ledgerView) AutoRedrive(ctx context.Context) (job.AutoRedrive, error) {
 
 // SwapAutoRedrive moves it.
 func (v ledgerView) SwapAutoRedrive(ctx context.Context, next job.AutoRedrive) error {
-	return v.do(ctx, "swap-auto-redrive", func(ctx context.Context, l *ledgers) error { return l.SwapAutoRedrive(ctx, next) }, nil)
+	return v.do(ctx, "swap-auto-redrive", func(ctx context.Context, l *ledgers) error { return l.SwapAutoRedrive(ctx, next) }, then(func() {
+		v.tell(&moment{kind: autoWritten, auto: next, by: v.instance})
+	}))
 }
 
 // TenantPrefix returns where a tenant's artifacts are in a run.
@@ -365,9 +367,13 @@ func (v ledgerView) TenantPrefix(ctx context.Context, run job.Run, tenant string
 
 // Prefixes returns the tenant's prefix in each policy.
 func (v ledgerView) Prefixes(ctx context.Context, tenant string) ([]string, error) {
-	p, err := v.LatestPolicy(ctx, policyName)
-	if err != nil {
-		return nil, err
+	var all []string
+	for _, d := range v.dues() {
+		p, err := v.LatestPolicy(ctx, d.policy)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, p.TenantPrefix(tenant))
 	}
-	return []string{p.TenantPrefix(tenant)}, nil
+	return all, nil
 }

@@ -22,6 +22,7 @@ const (
 	approvalWritten
 	entryWritten
 	redriveWritten
+	autoWritten
 	messageSent
 	messageAcked
 	letterWritten
@@ -30,6 +31,7 @@ const (
 	deleteSent
 	effectHappened
 	holdAnswered
+	orderAnswered
 	emitted
 	measured
 	worldEnded
@@ -52,6 +54,7 @@ type moment struct {
 	approval       policy.Approval
 	entry          audit.Entry
 	redrive        job.Redrive
+	auto           job.AutoRedrive
 
 	mode     job.Mode
 	message  job.Message
@@ -67,6 +70,8 @@ type moment struct {
 
 	status hold.Status
 	asked  time.Time // when the question began
+	// request is what somebody ordered of redrive, answer what redrive answered.
+	request, answer any
 
 	event audit.Event
 	gauge audit.Measurement

@@ -21,6 +21,8 @@ type Mutant struct {
 	Hold      func(*hold.Config, *instance)
 	// Land changes what the store makes of a delete that lands.
 	Land func(*world, *job.Deletion)
+	// Request changes what enqueue or redrive reads of a request.
+	Request func(function string, request []byte) []byte
 	// Answer changes what the mapping reads of a worker's answer.
 	Answer func(worker.Response) worker.Response
 }

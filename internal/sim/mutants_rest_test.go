@@ -18,6 +18,14 @@ type orders struct {
 	ledgerView
 	forget   bool
 	approval func(policy.Approval) policy.Approval
+	approve  func(policy.Approval) policy.Approval
+}
+
+func (o orders) Approve(ctx context.Context, next policy.Approval) error {
+	if o.approve != nil {
+		next = o.approve(next)
+	}
+	return o.ledgerView.Approve(ctx, next)
 }
 
 func (o orders) PutEntry(ctx context.Context, e audit.Entry) error {

@@ -58,7 +58,9 @@ func (p pins) write(t *testing.T) {
 	}
 }
 
-func mutants() []killer { return append(workerMutants(), otherMutants()...) }
+func mutants() []killer {
+	return slices.Concat(workerMutants(), otherMutants(), orderMutants())
+}
 
 // Every mutant must be found: the oracles, the faults and the neighbours have to be good
 // enough for it. Each is played in the worlds that are known to find it. When the code

@@ -39,7 +39,7 @@ func (w *world) change(f Fault) {
 	now, there := w.store.Get(bucketName, job.Ref{Key: key})
 	switch f {
 	case Replaced:
-		w.upload(f, job.Item{Key: key, ETag: "other" + key[len(root):], Size: 3})
+		w.upload(f, job.Item{Key: key, ETag: "other" + key[len(rootIn(key)):], Size: 3})
 	case Twin:
 		if was, known := w.planned(key); known && !there {
 			w.upload(f, job.Item{Key: key, ETag: was.ETag, Size: was.Size})

@@ -32,7 +32,10 @@ func (w *world) call(function string, request any, then func(answer any)) {
 				i.tell(&moment{kind: holdAnswered, status: status, asked: asked, by: i})
 			}
 		} else {
-			answer, err = s.redrive.Handle(ctx, deadline, data)
+			answer, err = s.redrive.Handle(ctx, deadline, i.reads(function, data))
+			if err == nil {
+				i.tell(&moment{kind: orderAnswered, request: request, answer: answer, by: i})
+			}
 		}
 		i.log(i.p, "returns", outcome(err))
 	}, func(died bool) {
@@ -63,7 +66,7 @@ func (w *world) order() {
 	default:
 		w.hit(Requested)
 		w.invoke("enqueue", payload(map[string]string{
-			"policy": policyName, "tenant": tenants[0], "request_id": "r" + strconv.Itoa(w.chance.n(3)), "reason": "asked for in a simulation",
+			"policy": w.someName(), "tenant": tenants[0], "request_id": "r" + strconv.Itoa(w.chance.n(3)), "reason": "asked for in a simulation",
 		}))
 	}
 }
@@ -72,16 +75,13 @@ func (w *world) order() {
 func (w *world) placeHold() {
 	w.held++
 	key := w.someKey()
-	tenant := tenants[0]
-	if len(key) > len(root+tenants[1]) && key[:len(root+tenants[1])] == root+tenants[1] {
-		tenant = tenants[1]
-	}
+	tenant := tenantIn(key)
 	p := &hold.Place{ID: "hold-" + strconv.Itoa(w.held), Tenant: tenant, Signature: signed}
 	switch w.chance.n(4) {
 	case 0:
 		p.Scope = hold.Tenant
 	case 1:
-		p.Scope, p.Value = hold.Prefix, key[:len(root+tenant)+2]
+		p.Scope, p.Value = hold.Prefix, key[:len(rootIn(key)+tenant)+2]
 	default:
 		p.Scope, p.Value = hold.Item, key
 	}
@@ -129,7 +129,7 @@ func (w *world) releaseHold() {
 func (w *world) setBrake() {
 	q := redrive.BrakeRequest{Op: redrive.OpBrake, Set: redrive.On, Signature: signed}
 	if w.chance.one(2) {
-		q.Policy = policyName
+		q.Policy = w.someName()
 	}
 	w.hit(BrakeSet)
 	w.call("redrive", q, nothing)
@@ -145,6 +145,9 @@ func (w *world) redriveAll(override bool) {
 	q := redrive.PlanRequest{Op: redrive.OpPlan}
 	if override {
 		q.Override = "looked at in a simulation"
+	}
+	if w.second != nil && w.faulty && w.chance.one(2) {
+		q.Policy = w.someName()
 	}
 	w.call("redrive", q, func(answer any) {
 		plan, ok := answer.(redrive.Plan)

@@ -16,7 +16,9 @@ type Oracle struct {
 }
 
 // Oracles lists every oracle once.
-func Oracles() []Oracle { return append(effectOracles(), append(rowOracles(), restOracles()...)...) }
+func Oracles() []Oracle {
+	return append(effectOracles(), append(rowOracles(), append(orderOracles(), restOracles()...)...)...)
+}
 
 // judges are the oracles by the kinds of moment that they look at.
 type judges struct{ of [momentKinds][]*Oracle }

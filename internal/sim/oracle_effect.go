@@ -94,11 +94,11 @@ func revived(t *truth, m *moment) string {
 	return ""
 }
 
-func otherTenant(_ *truth, m *moment) string {
+func otherTenant(t *truth, m *moment) string {
 	if !ours(m) {
 		return ""
 	}
-	rest, under := strings.CutPrefix(m.effect.Item.Key, root+m.flight.page.Tenant+"/")
+	rest, under := strings.CutPrefix(m.effect.Item.Key, rootOf(t.runs[m.flight.page.Run].Policy)+m.flight.page.Tenant+"/")
 	if !under || rest == "" {
 		return m.effect.Item.Key + " is not of tenant " + m.flight.page.Tenant
 	}

@@ -221,9 +221,11 @@ func stuck(t *truth, _ *moment) string {
 }
 
 func silent(t *truth, _ *moment) string {
-	id := job.ScheduledRunID(region, policyName, t.w.scheduled)
-	if _, ran := t.runs[id]; ran || t.missed[id] || !t.w.watched {
-		return ""
+	for _, d := range t.w.dues() {
+		id := job.ScheduledRunID(region, d.policy, d.scheduled)
+		if _, ran := t.runs[id]; !ran && !t.missed[id] && d.watched {
+			return "the date of " + d.policy + " has no run, and no " + string(contract.MissedDates)
+		}
 	}
-	return "the date has no run, and no " + string(contract.MissedDates)
+	return ""
 }

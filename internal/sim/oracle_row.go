@@ -41,7 +41,7 @@ func rowOracles() []Oracle {
 		{"F13", "no page under a brake is claimed by an invocation that began after it was set", on(pageWritten), claimedBraked},
 		{"F14", "an intent names no more items than the scan recorded", on(pageWritten), grown},
 		{"F16", "a run closes only when all its pages are completed or discarded", on(runWritten), closedEarly},
-		{"S9b", "a run deletes only by a policy version that was approved", on(runWritten), unapproved},
+		{"S9b", "a run deletes only by a policy version that was approved", on(runWritten, effectHappened), unapproved},
 		{"E6a", "a run is closed only once its manifest is kept, which lists its pages as they are", on(runWritten), unsealed},
 		{"S9a", "the guard releases no run beyond its limits without a person", on(runWritten), unguarded},
 	}
@@ -144,7 +144,7 @@ func passedOver(t *truth, m *moment) string {
 	for _, l := range t.receipt(m.page).Lines {
 		named[l.Key] = true
 	}
-	prefix := root + m.page.Tenant + "/"
+	prefix := rootOf(run.Policy) + m.page.Tenant + "/"
 	for item := range t.w.store.Objects(bucketName) {
 		rel, inside := strings.CutPrefix(item.Key, prefix)
 		if inside && rel > m.page.After && rel <= m.page.Through && item.Modified.Before(run.Cutoff) && !named[item.Key] {
@@ -456,6 +456,14 @@ func unguarded(t *truth, m *moment) string {
 }
 
 func unapproved(t *truth, m *moment) string {
+	if m.kind == effectHappened {
+		run := t.runs[m.flight.pageRun()]
+		names := func(a policy.Approval) bool { return a.Version == run.Version && a.SHA256 == run.PolicySHA256 }
+		if ours(m) && !slices.ContainsFunc(t.approvals[run.Policy], names) {
+			return fmt.Sprintf("version %d deletes, and was never approved", run.Version)
+		}
+		return ""
+	}
 	if m.ranBefore.ID != "" || m.run.Mode != job.Enforce {
 		return ""
 	}

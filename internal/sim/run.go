@@ -87,6 +87,7 @@ func (w *world) begin() {
 	if w.releasing {
 		w.at(w.chance.within(0, w.safety), w.newRelease)
 	}
+	w.beginRare()
 }
 
 // cycle lets reconcile pass, again and again.
@@ -149,10 +150,15 @@ func (w *world) converge() {
 
 // rests reports whether nobody waits for anything and the date was looked at.
 func (w *world) rests() bool {
-	_, ran := w.truth.runs[job.ScheduledRunID(region, policyName, w.scheduled)]
-	looked := max(w.safety, w.scheduled.Sub(w.epoch)+w.settings.MissedAfter) + 30*time.Minute // two passes after both
-	if w.waiting > 0 || !ran && w.now < looked {
+	if w.waiting > 0 {
 		return false
+	}
+	for _, d := range w.dues() {
+		_, ran := w.truth.runs[job.ScheduledRunID(region, d.policy, d.scheduled)]
+		looked := max(w.safety, d.scheduled.Sub(w.epoch)+w.settings.MissedAfter) + 30*time.Minute // two passes after both
+		if !ran && w.now < looked {
+			return false
+		}
 	}
 	for _, run := range w.truth.runs {
 		if run.Open() || run.State == job.AwaitingApproval {

@@ -70,6 +70,7 @@ type setup struct {
 	// meddling is in how many of 1,024 calls somebody acts beside them, meddlers how often
 	// in all.
 	meddling, meddlers int
+	rare
 }
 
 // tenants are chosen so that one's name begins with the other's (S5).
@@ -101,6 +102,10 @@ func drawSetup(seed uint64, c *chance, lib *library, scripted bool) setup {
 		s.rates.draw(c)
 		s.meddling, s.meddlers = pick(c, []int{30, 10, 100}), c.n(9)
 	}
+	rarely := newChance(^seed)
+	if !scripted {
+		s.rare = drawRare(&rarely)
+	}
 	zone, mode, versions, most := "UTC", job.Enforce, policy.CurrentVersions, 1000
 	date := dates[0]
 	if c.one(5) {
@@ -123,11 +128,21 @@ func drawSetup(seed uint64, c *chance, lib *library, scripted bool) setup {
 		most = 2
 	}
 	catchUp := c.one(2)
-	s.policy = lib.policy(fmt.Sprintf(policyFile, 1, 30, mode, zone, catchUp, most, versions))
-	s.next = lib.policy(fmt.Sprintf(policyFile, 2, pick(c, []int{20, 40}), mode, zone, catchUp, most, versions))
+	version := func(n, days int) policy.Policy {
+		return lib.policy(fmt.Sprintf(policyFile, n, days, mode, zone, catchUp, most, versions) + s.lines())
+	}
+	s.policy, s.next = version(1, 30), version(2, pick(c, []int{20, 40}))
 	s.approved, s.watched, s.releasing = !c.one(12), !c.one(4), c.one(4)
+	if s.approving != nobodyApproves {
+		mode = job.Enforce
+		s.policy, s.next = version(1, 30), version(2, 20)
+		s.approved, s.releasing = s.approving == approvesWider, false
+	}
 	s.date(date)
 	s.draw(c)
+	if !scripted && rarely.one(12) {
+		s.drawSecond(&rarely, lib)
+	}
 	return s
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/expunge-aws/expunge/internal/audit"
 	"github.com/expunge-aws/expunge/internal/hold"
 	"github.com/expunge-aws/expunge/internal/job"
+	"github.com/expunge-aws/expunge/internal/policy"
 	"github.com/expunge-aws/expunge/internal/receipt"
 )
 
@@ -24,14 +25,18 @@ type truth struct {
 	docs   map[string]*receipt.Document
 	holds  map[string]*holdTruth
 	brakes []job.Brake
+	braked []brakeTruth // every brake that was ever set
 	// settled is the page that gave an item its outcome in a run.
 	settled map[runItem]job.PageID
 	// answered are the deletions that the store is said to have confirmed.
 	answered map[job.Item]job.PageID
 	entries  []audit.Entry
 	redrives map[job.RedriveID]job.Redrive
-	letters  map[string]bool // bodies that were ever written as a dead letter
-	missed   map[job.RunID]bool
+	// approvals are every policy's, in their order.
+	approvals map[string][]policy.Approval
+	autos     []autoTruth     // since when a schedule may redrive what
+	letters   map[string]bool // bodies that were ever written as a dead letter
+	missed    map[job.RunID]bool
 	// touched are the keys that somebody else changed.
 	touched map[string]bool
 	// twins counts objects that were deleted although they are younger than the cutoff,
@@ -39,6 +44,18 @@ type truth struct {
 	twins int
 	// deletes, resumes and narrowed count what the steps did, for the summary.
 	deletes, resumes, held int
+}
+
+// brakeTruth is a brake, and until when it was in force.
+type brakeTruth struct {
+	brake job.Brake
+	until time.Time // zero while it is
+}
+
+// autoTruth is what a schedule may redrive, and since when.
+type autoTruth struct {
+	since time.Time
+	auto  job.AutoRedrive
 }
 
 type runItem struct {
@@ -64,7 +81,7 @@ type holdTruth struct {
 
 // covers reports whether the hold is about the key. A hold reaches no other tenant.
 func (h *holdTruth) covers(key string) bool {
-	return strings.HasPrefix(key, root+h.hold.Tenant+"/") && h.hold.Covers(key)
+	return tenantIn(key) == h.hold.Tenant && h.hold.Covers(key)
 }
 
 func newTruth(w *world) *truth {
@@ -72,7 +89,7 @@ func newTruth(w *world) *truth {
 		w: w, runs: map[job.RunID]job.Run{}, pages: map[job.PageID]*pageTruth{}, claims: map[string]job.Page{},
 		docs: map[string]*receipt.Document{}, holds: map[string]*holdTruth{}, settled: map[runItem]job.PageID{},
 		answered: map[job.Item]job.PageID{}, redrives: map[job.RedriveID]job.Redrive{}, letters: map[string]bool{},
-		missed: map[job.RunID]bool{}, touched: map[string]bool{},
+		missed: map[job.RunID]bool{}, approvals: map[string][]policy.Approval{}, touched: map[string]bool{},
 	}
 }
 
@@ -90,6 +107,7 @@ func (t *truth) take(m *moment) {
 			t.holds[m.hold.ID] = &holdTruth{hold: m.hold, promised: map[string]bool{}}
 		}
 	case brakeWritten:
+		t.takeBrake(m)
 		var err error
 		t.brakes, err = t.w.ledger.Brakes(context.Background())
 		sure(err)
@@ -97,6 +115,10 @@ func (t *truth) take(m *moment) {
 		t.entries = append(t.entries, m.entry)
 	case redriveWritten:
 		t.redrives[m.redrive.ID] = m.redrive
+	case approvalWritten:
+		t.approvals[m.approval.Policy] = append(t.approvals[m.approval.Policy], m.approval)
+	case autoWritten:
+		t.autos = append(t.autos, autoTruth{m.at, m.auto})
 	case letterWritten:
 		t.letters[string(m.letter.Body)] = true
 	case effectHappened:
@@ -108,6 +130,18 @@ func (t *truth) take(m *moment) {
 			t.missed[m.event.RunID] = true
 		}
 	default: // nothing to remember
+	}
+}
+
+func (t *truth) takeBrake(m *moment) {
+	if !m.released {
+		t.braked = append(t.braked, brakeTruth{brake: m.brake})
+		return
+	}
+	for i := range t.braked {
+		if b := &t.braked[i]; b.until.IsZero() && b.brake.Policy == m.brake.Policy && b.brake.Version == m.brake.Version {
+			b.until = m.at
+		}
 	}
 }
 
@@ -246,7 +280,8 @@ func (t *truth) flying(s hold.Status, key string) bool {
 		if p == nil || p.row.Tenant != s.Hold.Tenant {
 			return true
 		}
-		if rel := key[min(len(key), len(root)+len(p.row.Tenant)+1):]; p.row.After < rel && rel <= p.row.Through {
+		rel, inside := strings.CutPrefix(key, rootOf(t.runs[p.row.Run].Policy)+p.row.Tenant+"/")
+		if inside && p.row.After < rel && rel <= p.row.Through {
 			return true
 		}
 	}

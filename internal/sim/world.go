@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"time"
@@ -117,20 +116,13 @@ func (w *world) build() {
 
 // furnish puts what is there before anything happens.
 func (w *world) furnish() {
-	ctx := context.Background()
 	sure(w.store.CreateBucket(bucketName, w.versioned))
 	for _, o := range w.objects {
 		_, err := w.store.Put(bucketName, o)
 		sure(err)
 	}
-	sure(w.ledger.PublishPolicy(ctx, w.policy))
-	if w.watched {
-		sure(w.ledger.SwapWatch(ctx, job.Watch{Policy: policyName, Rev: 1, Since: w.epoch.Add(-day), Through: w.epoch}))
-	}
-	if w.approved {
-		a := policy.Approval{Policy: policyName, Rev: 1, Version: w.policy.Version, SHA256: w.policy.SHA256(), By: "sim", Reason: "approved before", At: w.epoch}
-		sure(w.ledger.Approve(ctx, a))
-	}
+	w.furnishPolicy(w.policy, w.watched, w.approved)
+	w.furnishRare()
 }
 
 // sure panics on an error that a world can not have.

@@ -1,0 +1,170 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/expunge-aws/expunge/internal/audit"
+	"github.com/expunge-aws/expunge/internal/enqueue"
+	"github.com/expunge-aws/expunge/internal/hold"
+	"github.com/expunge-aws/expunge/internal/job"
+	"github.com/expunge-aws/expunge/internal/policy"
+	"github.com/expunge-aws/expunge/internal/reconcile"
+	"github.com/expunge-aws/expunge/internal/redrive"
+)
+
+// switched changes what a schedule may redrive.
+type switched struct {
+	ledgerView
+	seen func(job.AutoRedrive) job.AutoRedrive
+}
+
+func (s switched) AutoRedrive(ctx context.Context) (job.AutoRedrive, error) {
+	a, err := s.ledgerView.AutoRedrive(ctx)
+	return s.seen(a), err
+}
+
+func ofSchedule(name string, seen func(job.AutoRedrive) job.AutoRedrive) killer {
+	return killer{Mutant: Mutant{Name: name, Redrive: func(c *redrive.Config, i *instance) { c.Schedule = switched{ledgerView{i}, seen} }}}
+}
+
+// undrilled finds a drill that passed, whatever is on record.
+type undrilled struct{ ledgerView }
+
+func (u undrilled) Entries(_ context.Context, _, _ time.Time, _ int) ([]audit.Entry, error) {
+	return []audit.Entry{{At: u.clock(), Act: audit.DrillPassed}}, nil
+}
+
+// bold is a version that is approved, as if it deleted much more than it does.
+func bold(p policy.Policy) policy.Policy {
+	p.RetentionDays = 1
+	return p
+}
+
+type bolder struct{ ledgerView }
+
+func (b bolder) Policy(ctx context.Context, name string, version int) (policy.Policy, error) {
+	p, err := b.ledgerView.Policy(ctx, name, version)
+	if version == b.policy.Version && b.released && !b.old {
+		p = bold(p)
+	}
+	return p, err
+}
+
+func ofReport(name string, run func(*instance, job.Run) job.Run) killer {
+	return killer{Mutant: Mutant{Name: name, Redrive: func(c *redrive.Config, i *instance) { c.Runs = rows{ledgerView: ledgerView{i}, run: run} }}}
+}
+
+// twiceReported finds each report on two dates.
+type twiceReported struct{ ledgerView }
+
+func (r twiceReported) ClosedRuns(ctx context.Context, name string, limit int) ([]job.Run, error) {
+	all, err := r.ledgerView.ClosedRuns(ctx, name, limit)
+	for _, run := range all {
+		run.Scheduled, run.OpenedAt = run.Scheduled.Add(-day), run.OpenedAt.Add(-day)
+		all = append(all, run)
+	}
+	return all, err
+}
+
+// ofOnePolicy finds the runs of the first policy alone.
+type ofOnePolicy struct{ ledgerView }
+
+func (o ofOnePolicy) RunsOf(ctx context.Context, tenant string) ([]job.RunID, error) {
+	all, err := o.ledgerView.RunsOf(ctx, tenant)
+	return slices.DeleteFunc(all, func(id job.RunID) bool { return o.truth.runs[id].Policy != policyName }), err
+}
+
+// orderMutants break what takes the orders of people and schedules.
+func orderMutants() []killer {
+	return []killer{
+		ofSchedule("schedule-never-off", func(a job.AutoRedrive) job.AutoRedrive {
+			if !a.On {
+				a.On, a.Reason, a.Cap = true, job.ReasonAttempts, 3
+			}
+			return a
+		}),
+		ofSchedule("schedule-without-cap", func(a job.AutoRedrive) job.AutoRedrive {
+			a.Cap = 100
+			return a
+		}),
+		ofSchedule("schedule-of-any-death", func(a job.AutoRedrive) job.AutoRedrive {
+			if a.Reason != job.ReasonAttempts {
+				a.Reason = job.ReasonAttempts
+			} else {
+				a.Reason = job.ReasonForbidden
+			}
+			return a
+		}),
+		{Mutant: Mutant{Name: "schedule-without-drill", Redrive: func(c *redrive.Config, i *instance) { c.Orders = undrilled{ledgerView{i}} }}},
+		{Mutant: Mutant{Name: "dates-made-up", Redrive: func(c *redrive.Config, i *instance) { c.Runs = twiceReported{ledgerView{i}} }}},
+		ofRows("brake-on-everything", rows{brakes: func(all []job.Brake) []job.Brake {
+			for i := range all {
+				all[i].Policy = ""
+			}
+			return all
+		}}),
+		{Mutant: Mutant{Name: "filter-ignored", Request: func(_ string, request []byte) []byte {
+			if bytes.Contains(request, []byte(`"op":"plan"`)) {
+				request = bytes.Replace(request, []byte(`,"policy":"`+secondName+`"`), nil, 1)
+			}
+			return request
+		}}},
+		{Mutant: Mutant{Name: "guard-stops-everything", Enqueue: func(c *enqueue.Config, i *instance) {
+			c.Runs = scanned{ledgerView: ledgerView{i}, swap: func(ctx context.Context, l ledgerView, next job.Run) error {
+				if next.State == job.Released && next.Mode == job.Enforce {
+					next.State, next.ReleasedAt = job.AwaitingApproval, time.Time{}
+				}
+				return l.SwapRun(ctx, next)
+			}}
+		}}},
+		{Mutant: Mutant{Name: "holds-of-one-policy", Hold: func(c *hold.Config, i *instance) { c.Runs = ofOnePolicy{ledgerView{i}} }}},
+		{Mutant: Mutant{Name: "one-schedule-watched", Reconcile: func(c *reconcile.Config, i *instance) {
+			delete(c.Deployed, secondName)
+		}}},
+		{Mutant: Mutant{Name: "other-policy", Land: func(w *world, d *job.Deletion) {
+			if rel, under := strings.CutPrefix(d.Items[0].Key, root); under {
+				if now, there := w.store.Get(d.Bucket, job.Ref{Key: secondRoot + rel}); there {
+					d.Items[0] = now
+				}
+			}
+		}}},
+		{Mutant: Mutant{Name: "wider-taken-over", Enqueue: func(c *enqueue.Config, i *instance) {
+			c.Approvals = orders{ledgerView: ledgerView{i}, approval: func(a policy.Approval) policy.Approval {
+				if a.Version > 0 {
+					a.SHA256 = bold(i.policy).SHA256()
+				}
+				return a
+			}}
+			c.Policies = bolder{ledgerView{i}}
+		}}},
+		{Mutant: Mutant{Name: "approves-another-version", Redrive: func(c *redrive.Config, i *instance) {
+			c.Approvals = orders{ledgerView: ledgerView{i}, approve: func(a policy.Approval) policy.Approval {
+				a.Version, a.SHA256 = i.next.Version, i.next.SHA256()
+				if a.RunID = ""; i.released {
+					a.Version, a.SHA256 = i.policy.Version, i.policy.SHA256()
+				}
+				return a
+			}}
+		}}},
+		ofReport("open-report-approves", func(_ *instance, r job.Run) job.Run {
+			r.State = job.Closed
+			return r
+		}),
+		ofReport("request-approves", func(_ *instance, r job.Run) job.Run {
+			r.RequestID = ""
+			return r
+		}),
+		ofReport("report-of-another-version-approves", func(i *instance, r job.Run) job.Run {
+			r.Version, r.PolicySHA256 = i.current.Version, i.current.SHA256()
+			return r
+		}),
+		{Mutant: Mutant{Name: "region-of-a-token-ignored", Request: func(_ string, request []byte) []byte {
+			return bytes.Replace(request, []byte(`"`+otherRegion+"/"), []byte(`"`+region+"/"), 1)
+		}}},
+		{Mutant: Mutant{Name: "redrive-of-another-region", Redrive: func(c *redrive.Config, _ *instance) { c.Region = otherRegion }}},
+	}
+}

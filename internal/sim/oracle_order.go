@@ -1,0 +1,184 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/expunge-aws/expunge/internal/audit"
+	"github.com/expunge-aws/expunge/internal/job"
+	"github.com/expunge-aws/expunge/internal/policy"
+	"github.com/expunge-aws/expunge/internal/redrive"
+)
+
+// orderOracles look at what people and schedules order, and at what comes of it.
+func orderOracles() []Oracle {
+	return []Oracle{
+		{"S6a", "an order that was meant for another region is refused", on(orderAnswered, entryWritten), abroad},
+		{"S14b", "a schedule redrives only what it is switched on for, within its cap, and after a drill that passed", on(entryWritten, pageWritten), unscheduled},
+		{"S15b", "a redrive that is asked for one policy plans pages of no other", on(orderAnswered), unasked},
+		{"F13a", "a page is parked only under a brake that covers its run", on(pageWritten), parkedFree},
+		{"S9d", "a run waits for a person only when it is beyond its policy's limits", on(runWritten), stoppedWithin},
+		{"S9c", "a version is let delete by a person who names a closed report of it, or by one that deletes no less", on(approvalWritten), approvedBlindly},
+	}
+}
+
+func approvedBlindly(t *truth, m *moment) string {
+	a := &m.approval
+	p, err := t.w.ledger.Policy(context.Background(), a.Policy, a.Version)
+	if err != nil || p.SHA256() != a.SHA256 {
+		return "the version was not published like this"
+	}
+	if a.RunID == "" {
+		return t.wider(p)
+	}
+	switch run := t.runs[a.RunID]; {
+	case run.Policy != a.Policy || run.Version != a.Version || run.PolicySHA256 != a.SHA256:
+		return "it names a run of another version"
+	case run.Mode != job.ReportOnly || run.RequestID != "":
+		return "the run that it names reports on no date"
+	case run.State != job.Closed:
+		return "the run that it names is " + string(run.State)
+	}
+	if dates := t.reported(p); len(t.approvals[p.Name]) == 0 && dates < p.ReportOnlyDatesNeeded() {
+		return fmt.Sprintf("it has reported on %d dates", dates)
+	}
+	return ""
+}
+
+// reported counts the dates on which a policy has reported.
+func (t *truth) reported(p policy.Policy) int {
+	dates := map[time.Time]bool{}
+	for _, run := range t.runs {
+		if run.Policy == p.Name && run.Mode == job.ReportOnly && run.RequestID == "" && run.State == job.Closed {
+			dates[run.Scheduled] = true
+		}
+	}
+	return len(dates)
+}
+
+// wider says by what the version deletes more than the one that may delete. It compares
+// what versions of a world differ in.
+func (t *truth) wider(p policy.Policy) string {
+	all := t.approvals[p.Name]
+	if len(all) == 0 {
+		return "nobody has approved a version before"
+	}
+	last := all[len(all)-1]
+	before, err := t.w.ledger.Policy(context.Background(), last.Policy, last.Version)
+	if err != nil || before.SHA256() != last.SHA256 {
+		return "what may delete is not on record"
+	}
+	if p.RetentionDays < before.RetentionDays || p.Limits.MaxObjects > before.Limits.MaxObjects {
+		return fmt.Sprintf("it keeps %d days, and the one before %d", p.RetentionDays, before.RetentionDays)
+	}
+	return ""
+}
+
+func abroad(_ *truth, m *moment) string {
+	if m.kind == entryWritten {
+		if m.entry.Region != region {
+			return "an order of " + m.entry.Region + " is on record"
+		}
+		return ""
+	}
+	if q, ok := m.request.(redrive.ApplyRequest); ok && !strings.HasPrefix(q.Token, region+"/") {
+		return "a plan of another region was applied"
+	}
+	return ""
+}
+
+// byTheSchedule is who signs what a schedule orders.
+const byTheSchedule = "schedule"
+
+func unscheduled(t *truth, m *moment) string {
+	if m.kind == pageWritten {
+		plan := t.redrives[m.page.RedriveID]
+		if m.page.State != job.Redriven || m.was.State != job.Dead || plan.By != byTheSchedule {
+			return ""
+		}
+		if !t.auto(plan.PlannedAt.Add(-skew), func(a job.AutoRedrive) bool { return a.Reason == m.was.Death.Reason }) {
+			return "a schedule moved a page that died of " + string(m.was.Death.Reason)
+		}
+		return ""
+	}
+	e := &m.entry
+	switch {
+	case e.Act != audit.RedriveApplied || e.By != byTheSchedule || m.by == nil:
+	case e.Override != "":
+		return "a schedule passes over gates"
+	case !t.auto(m.by.began, func(a job.AutoRedrive) bool { return e.Count <= a.Cap }):
+		return fmt.Sprintf("a schedule moves %d pages and may not", e.Count)
+	case !t.drilledAt(m.by.began):
+		return "a schedule moves pages, and no drill that passed stands"
+	}
+	return ""
+}
+
+// auto reports whether the scheduled redrive was on at the instant, or switched on since,
+// with what ok says of it.
+func (t *truth) auto(at time.Time, ok func(job.AutoRedrive) bool) bool {
+	for i := len(t.autos) - 1; i >= 0; i-- {
+		if a := &t.autos[i]; a.auto.On && ok(a.auto) {
+			return true
+		} else if a.since.Before(at) {
+			return false
+		}
+	}
+	return false
+}
+
+// drilledAt reports whether the newest drill of before the instant passed lately, or one
+// since.
+func (t *truth) drilledAt(at time.Time) bool {
+	for i := len(t.entries) - 1; i >= 0; i-- {
+		switch e := &t.entries[i]; {
+		case e.Act == audit.DrillPassed:
+			return e.At.Add(t.w.settings.DrillLife + skew).After(at)
+		case e.Act == audit.DrillFailed && e.At.Before(at.Add(-skew)):
+			return false
+		}
+	}
+	return false
+}
+
+func unasked(_ *truth, m *moment) string {
+	q, asked := m.request.(redrive.PlanRequest)
+	plan, answered := m.answer.(redrive.Plan)
+	if !asked || !answered || q.Policy == "" {
+		return ""
+	}
+	for _, v := range plan.Verdicts {
+		if v.Policy != q.Policy {
+			return "it plans a page of " + v.Policy
+		}
+	}
+	return ""
+}
+
+// parkedFree allows a worker the time since it read the brakes.
+func parkedFree(t *truth, m *moment) string {
+	if !m.page.Braked || m.was.Braked || m.by == nil {
+		return ""
+	}
+	run := t.runs[m.page.Run]
+	for _, b := range t.braked {
+		if b.brake.Covers(run.Policy, run.Version) && (b.until.IsZero() || b.until.After(m.by.began)) {
+			return ""
+		}
+	}
+	return "no brake covers the run"
+}
+
+func stoppedWithin(t *truth, m *moment) string {
+	if m.run.State != job.AwaitingApproval || m.ranBefore.State == job.AwaitingApproval {
+		return ""
+	}
+	p, err := t.w.ledger.Policy(context.Background(), m.run.Policy, m.run.Version)
+	sure(err)
+	if m.run.Candidates <= p.Limits.MaxObjects {
+		return fmt.Sprintf("%d candidates of at most %d", m.run.Candidates, p.Limits.MaxObjects)
+	}
+	return ""
+}
