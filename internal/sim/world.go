@@ -39,6 +39,7 @@ type world struct {
 	rows  *ledgers
 	mail  mail
 	wares wares
+	far   *adapters // nil for none
 
 	// idle are the instances of each function that serve nobody.
 	idle map[string][]*instance
@@ -97,7 +98,12 @@ func newWorld(seed uint64, lib *library, o Options) *world {
 	w.truth = newTruth(w)
 	w.ledger, w.evidence = ledger.NewMemory(), &evidence.Memory{}
 	w.rows = ledgersOf(w.ledger)
-	w.build()
+	if o.adapters == nil {
+		w.build()
+	} else {
+		w.far = o.adapters(w)
+		w.queue, w.store = w.far.queue, w.far.store
+	}
 	w.furnish()
 	return w
 }
@@ -123,13 +129,21 @@ func (w *world) furnish() {
 		_, err := w.store.Put(bucketName, o)
 		sure(err)
 	}
-	sure(w.ledger.PublishPolicy(ctx, w.policy))
+	w.record(ctx, w.rows)
+	if w.far != nil {
+		w.record(ctx, w.far.ledger)
+	}
+}
+
+// record writes what the ledger says before anything happens.
+func (w *world) record(ctx context.Context, l *ledgers) {
+	sure(l.PublishPolicy(ctx, w.policy))
 	if w.watched {
-		sure(w.ledger.SwapWatch(ctx, job.Watch{Policy: policyName, Rev: 1, Since: w.epoch.Add(-day), Through: w.epoch}))
+		sure(l.SwapWatch(ctx, job.Watch{Policy: policyName, Rev: 1, Since: w.epoch.Add(-day), Through: w.epoch}))
 	}
 	if w.approved {
 		a := policy.Approval{Policy: policyName, Rev: 1, Version: w.policy.Version, SHA256: w.policy.SHA256(), By: "sim", Reason: "approved before", At: w.epoch}
-		sure(w.ledger.Approve(ctx, a))
+		sure(l.Approve(ctx, a))
 	}
 }
 
