@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -79,9 +80,18 @@ func newClients() *clients {
 func (c *clients) open(w *world) *adapters {
 	clock := ticking{w}
 	store, messages := s3.New(clock), sqs.New(clock)
-	c.carrier.w, c.carrier.taken = w, map[string]bool{}
+	c.carrier.w, c.carrier.taken, c.carrier.short = w, map[string]bool{}, w.chance.n(4)
 	c.carrier.aws = emulator.New(clock, func(wire.Call) wire.Fate { return c.carrier.fate }, store, messages, emulateddb.New(clock))
-	store.OnEffect = func(bucket string, e s3.Effect) { w.effect(effectOf(bucket, e)) }
+	store.OnEffect = func(bucket string, e s3.Effect) {
+		if w.landing == nil && !e.Lifted {
+			w.violate("A2", "something was destroyed that no delete names")
+		}
+		w.effect(effectOf(bucket, e))
+	}
+	c.carrier.kept = func(q *request) bool {
+		_, there := store.Find(evidenceName, strings.TrimPrefix(q.URL.Path, "/"+evidenceName+"/"), "")
+		return there
+	}
 	ctx := context.Background()
 	_, err := dynamodb.NewFromConfig(c.config.Config).CreateTable(ctx, ledger.Schema(tableName))
 	sure(err)

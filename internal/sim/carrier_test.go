@@ -7,9 +7,11 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/expunge-aws/expunge/internal/artifact"
 	"github.com/expunge-aws/expunge/internal/emulator/wire"
 	"github.com/expunge-aws/expunge/internal/job"
 )
@@ -26,6 +28,10 @@ type carrier struct {
 	fate wire.Fate
 	// taken are the transactions that were carried out.
 	taken map[string]bool
+	// short is how many rows an answer of DynamoDB has at most, 0 for its own limit.
+	short int
+	// kept reports whether the evidence that a request writes is there already.
+	kept func(*request) bool
 }
 
 var errNoAnswer = errors.New("no answer")
@@ -51,6 +57,7 @@ func (c *carrier) Do(r *http.Request) (*http.Response, error) {
 		return c.serve(q, nil, wire.Fate{}), nil
 	}
 	c.pause(x)
+	c.shorten(q)
 	x.requests++
 	if x.flight != nil {
 		c.w.tell(&moment{kind: deleteSent, flight: x.flight, by: x.by})
@@ -69,6 +76,16 @@ func (c *carrier) pause(x *exchange) {
 		x.by.p.wait(x.by.chance.within(time.Millisecond, 40*time.Millisecond))
 	}
 	c.by = x.by
+}
+
+// shorten makes a request ask for little, so that few rows are more than one answer.
+func (c *carrier) shorten(q *request) {
+	switch {
+	case q.operation == "List" && q.URL.Query().Has("encoding-type") && c.w.listed < artifact.MaxItems:
+		q.URL.RawQuery += "&max-keys=" + strconv.Itoa(c.w.listed)
+	case q.operation == "Query" && c.short > 0 && !bytes.Contains(q.body, []byte(`"Limit":`)):
+		q.body = append([]byte(`{"Limit":`+strconv.Itoa(c.short)+`,`), q.body[1:]...)
+	}
 }
 
 // meet is the fate of a request.
@@ -99,6 +116,21 @@ func (c *carrier) meet(q *request, x *exchange) (*http.Response, error) {
 	case cut:
 		return shorter(c.answer(q, x)), nil
 	default:
+		return c.vanish(q)
+	}
+	return nil, errNoAnswer
+}
+
+// vanish lets a request be answered by nobody, or by somebody on the way who has not
+// asked the service: with nothing, or with an error.
+func (c *carrier) vanish(q *request) (*http.Response, error) {
+	switch c.w.chance.n(4) {
+	case 0:
+		return c.serve(q, nil, wire.Fate{Error: &wire.Error{Status: http.StatusInternalServerError, Code: internal(q)}}), nil
+	case 1:
+		if !bodiless[q.operation] {
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody}, nil
+		}
 	}
 	return nil, errNoAnswer
 }
@@ -166,8 +198,12 @@ func (c *carrier) carry(q *request, x *exchange, before func()) *http.Response {
 		fate.Error = c.keyFault(q.URL.Path, unsure)
 	}
 	c.w.landing = x.flight
+	fresh := q.operation != "PutObject" || !c.kept(q)
 	answer := c.serve(q, x, fate)
 	c.w.landing = nil
+	if done := answer.StatusCode < http.StatusMultipleChoices; done && !fresh {
+		c.w.violate("E4", "evidence was written over")
+	}
 	if answer.StatusCode < http.StatusMultipleChoices && changing[q.operation] && x.flight == nil && !c.again(q) {
 		x.commit()
 	}
@@ -188,8 +224,11 @@ func (c *carrier) again(q *request) bool {
 }
 
 func (c *carrier) refusesEntry(q *request, id string) *wire.Error {
-	if q.operation == "SendMessageBatch" && c.w.refusesEntry(id) {
+	switch {
+	case q.operation == "SendMessageBatch" && c.w.refusesEntry(id):
 		return wire.Bad("InternalError", "")
+	case q.operation == "BatchGetItem" && c.short > 0 && id != "0" && c.w.chance.one(3):
+		return wire.Bad("ProvisionedThroughputExceededException", "") // which is how a key is left unread
 	}
 	return nil
 }
@@ -227,6 +266,12 @@ var changing = map[string]bool{
 	"PutItem": true, "TransactWriteItems": true,
 	"SendMessage": true, "SendMessageBatch": true, "DeleteMessage": true, "ChangeMessageVisibility": true,
 	"PutObject": true, "DeleteObject": true, "DeleteObjects": true,
+}
+
+// bodiless are the operations whose good answer may have no body, so that nobody can tell
+// one from none.
+var bodiless = map[string]bool{
+	"DeleteMessage": true, "ChangeMessageVisibility": true, "PutObject": true, "GetObject": true, "DeleteObject": true,
 }
 
 // operationOf names the operation of a request.

@@ -168,7 +168,7 @@ func inquire[T any](ctx context.Context, i *instance, s *service, op string, x *
 	if x.silent() {
 		i.p.wait(clientTimeout)
 	}
-	if get == nil || x.met > 0 || x.yielded {
+	if get == nil || x.met > 0 && err != nil || x.yielded {
 		return answer, err
 	}
 	want, werr := get()
