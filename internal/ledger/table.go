@@ -61,13 +61,13 @@ type Table struct {
 	client *dynamodb.Client
 	limits sdk.Settings
 	name   string
-	// pause waits before a contended transaction is tried again.
-	pause func(ctx context.Context, d time.Duration) error
+	// Pause waits before a contended transaction is tried again.
+	Pause func(ctx context.Context, d time.Duration) error
 }
 
 // NewTable returns the ledger that a table holds.
 func NewTable(config sdk.Config, name string) *Table {
-	return &Table{client: dynamodb.NewFromConfig(config.Config), limits: config.Settings, name: name, pause: sleep}
+	return &Table{client: dynamodb.NewFromConfig(config.Config), limits: config.Settings, name: name, Pause: sleep}
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
@@ -190,7 +190,7 @@ func (t *Table) transact(ctx context.Context, op string, actions ...types.Transa
 		if !contended(err) || try == contentionTries {
 			return classify(op, err)
 		}
-		if t.pause(ctx, rand.N(time.Duration(try)*50*time.Millisecond)) != nil { //nolint:gosec // jitter needs no secrecy
+		if t.Pause(ctx, rand.N(time.Duration(try)*50*time.Millisecond)) != nil { //nolint:gosec // jitter needs no secrecy
 			return classify(op, err)
 		}
 	}

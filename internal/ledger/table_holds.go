@@ -78,7 +78,7 @@ func (t *Table) PlaceHold(ctx context.Context, h hold.Hold) (hold.Hold, error) {
 		if !failure.Is(err, failure.Conflict) || try == holdTries {
 			return h, err
 		}
-		if err := t.pause(ctx, time.Duration(try)*20*time.Millisecond); err != nil { // longer than an intent's transaction takes
+		if err := t.Pause(ctx, time.Duration(try)*20*time.Millisecond); err != nil { // longer than an intent's transaction takes
 			return h, failure.New(failure.Network, op, "no time to try again")
 		}
 	}

@@ -175,13 +175,17 @@ func (i *instance) latency(writes bool) time.Duration {
 }
 
 // write is a call that changes something. effect performs it and returns its natural
-// answer.
-func (i *instance) write(s *service, op string, effect func() error) error {
+// answer; send asks the client for it, where there is one.
+func (i *instance) write(ctx context.Context, s *service, op string, effect func() error, send func(context.Context) error) error {
 	i.begin(op, true)
-	switch {
-	case i.strikes(CrashBefore):
+	if i.strikes(CrashBefore) {
 		i.log(i.p, op, "dies before")
 		i.p.crash()
+	}
+	if i.far != nil && send != nil {
+		return i.dispatch(ctx, s, op, send, effect)
+	}
+	switch {
 	case i.barredFrom(s):
 		i.log(i.p, op, "forbidden")
 		return failure.New(failure.Forbidden, op, "not allowed")
@@ -229,13 +233,20 @@ func (w *world) later(op string, d time.Duration, effect func() error) {
 	})
 }
 
-// read is a call that changes nothing.
-func read[T any](i *instance, s *service, op string, get func() (T, error)) (answer T, err error) {
+// read is a call that changes nothing. ask asks the client, where there is one.
+func read[T any](ctx context.Context, i *instance, s *service, op string, get func() (T, error), ask func(context.Context) (T, error)) (answer T, err error) {
 	i.begin(op, false)
-	switch {
-	case i.script == nil && i.strikes(CrashBefore): // a script ends it at the write that follows
+	if i.script == nil && i.strikes(CrashBefore) { // a script ends it at the write that follows
 		i.log(i.p, op, "dies before")
 		i.p.crash()
+	}
+	if i.far != nil {
+		if !s.mirrored() {
+			get = nil
+		}
+		return inquire(ctx, i, s, op, &exchange{}, get, ask)
+	}
+	switch {
 	case i.barredFrom(s):
 		i.log(i.p, op, "forbidden")
 		return answer, failure.New(failure.Forbidden, op, "not allowed")

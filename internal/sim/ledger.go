@@ -13,15 +13,15 @@ import (
 // ledgerView is the ledger as an invocation sees it.
 type ledgerView struct{ *instance }
 
-// do is a write. around sees it take effect in the ledger of the world, and tells of it;
-// nil tells nothing.
+// do is a write. around sees it take effect in the world's ledger, and tells of it; nil
+// tells nothing.
 func (v ledgerView) do(ctx context.Context, op string, write func(context.Context, *ledgers) error, around func(apply func() error) error) error {
 	effect := func() error { return write(ctx, v.rows) }
 	if around != nil {
 		apply := effect
 		effect = func() error { return around(apply) }
 	}
-	return v.write(&ledgerCalls, op, effect)
+	return v.write(ctx, &ledgerCalls, op, effect, func(ctx context.Context) error { return write(ctx, v.far.ledger) })
 }
 
 // then tells of a write that was taken.
@@ -37,7 +37,8 @@ func then(tell func()) func(apply func() error) error {
 
 // ask is a read.
 func ask[T any](ctx context.Context, v ledgerView, op string, get func(context.Context, *ledgers) (T, error)) (T, error) {
-	return read(v.instance, &ledgerCalls, op, func() (T, error) { return get(ctx, v.rows) })
+	return read(ctx, v.instance, &ledgerCalls, op, func() (T, error) { return get(ctx, v.rows) },
+		func(ctx context.Context) (T, error) { return get(ctx, v.far.ledger) })
 }
 
 // PublishPolicy records a version.
@@ -55,17 +56,31 @@ func (v ledgerView) LatestPolicy(ctx context.Context, name string) (policy.Polic
 	return ask(ctx, v, "latest-policy", func(ctx context.Context, l *ledgers) (policy.Policy, error) { return l.LatestPolicy(ctx, name) })
 }
 
+// opened is an answer to OpenRun.
+type opened struct {
+	run     job.Run
+	created bool
+}
+
 // OpenRun puts a run unless it is there.
 func (v ledgerView) OpenRun(ctx context.Context, r job.Run) (stored job.Run, created bool, err error) {
+	var fake, client opened
 	err = v.do(ctx, "open-run", func(ctx context.Context, l *ledgers) (err error) {
-		stored, created, err = l.OpenRun(ctx, r)
+		o := &fake
+		if l != v.rows {
+			o = &client
+		}
+		o.run, o.created, err = l.OpenRun(ctx, r)
 		return err
 	}, then(func() {
-		if created {
+		if fake.created {
 			v.tell(&moment{kind: runWritten, run: r, by: v.instance})
 		}
 	}))
-	return stored, created, err
+	if v.far != nil {
+		fake = client
+	}
+	return fake.run, fake.created, err
 }
 
 // Run reads a run.
@@ -192,34 +207,26 @@ func (v ledgerView) moved(ctx context.Context, next job.Page, children []job.Pag
 
 // OpenRuns reads the index of open runs.
 func (v ledgerView) OpenRuns(ctx context.Context) ([]job.Run, error) {
-	return ask(ctx, v, "open-runs", func(ctx context.Context, l *ledgers) ([]job.Run, error) {
-		all, err := l.OpenRuns(ctx)
-		return lagging(v.world, all), err
-	})
+	all, err := ask(ctx, v, "open-runs", func(ctx context.Context, l *ledgers) ([]job.Run, error) { return l.OpenRuns(ctx) })
+	return lagging(v.world, all), err
 }
 
 // OpenPages reads the index of open pages.
 func (v ledgerView) OpenPages(ctx context.Context, after *job.Page, limit int) ([]job.Page, error) {
-	return ask(ctx, v, "open-pages", func(ctx context.Context, l *ledgers) ([]job.Page, error) {
-		all, err := l.OpenPages(ctx, after, limit)
-		return lagging(v.world, all), err
-	})
+	all, err := ask(ctx, v, "open-pages", func(ctx context.Context, l *ledgers) ([]job.Page, error) { return l.OpenPages(ctx, after, limit) })
+	return lagging(v.world, all), err
 }
 
 // DeadPages reads the index of dead pages.
 func (v ledgerView) DeadPages(ctx context.Context, after *job.Page, limit int) ([]job.Page, error) {
-	return ask(ctx, v, "dead-pages", func(ctx context.Context, l *ledgers) ([]job.Page, error) {
-		all, err := l.DeadPages(ctx, after, limit)
-		return lagging(v.world, all), err
-	})
+	all, err := ask(ctx, v, "dead-pages", func(ctx context.Context, l *ledgers) ([]job.Page, error) { return l.DeadPages(ctx, after, limit) })
+	return lagging(v.world, all), err
 }
 
 // OpenRedrives reads the index of redrives.
 func (v ledgerView) OpenRedrives(ctx context.Context) ([]job.Redrive, error) {
-	return ask(ctx, v, "open-redrives", func(ctx context.Context, l *ledgers) ([]job.Redrive, error) {
-		all, err := l.OpenRedrives(ctx)
-		return lagging(v.world, all), err
-	})
+	all, err := ask(ctx, v, "open-redrives", func(ctx context.Context, l *ledgers) ([]job.Redrive, error) { return l.OpenRedrives(ctx) })
+	return lagging(v.world, all), err
 }
 
 // lagging is what an index that is behind shows of its rows.
@@ -238,29 +245,35 @@ func (v ledgerView) Epoch(ctx context.Context, tenant string) (int64, error) {
 
 // Holds reads a tenant's holds.
 func (v ledgerView) Holds(ctx context.Context, tenant string) (hold.Set, error) {
-	return ask(ctx, v, "holds", func(ctx context.Context, l *ledgers) (hold.Set, error) {
-		set, err := l.Holds(ctx, tenant)
-		if len(set) > 0 && v.strikes(HoldsCutShort) {
-			set = set[:v.chance.n(len(set))]
-		}
-		return set, err
-	})
+	set, err := ask(ctx, v, "holds", func(ctx context.Context, l *ledgers) (hold.Set, error) { return l.Holds(ctx, tenant) })
+	if len(set) > 0 && v.strikes(HoldsCutShort) {
+		set = set[:v.chance.n(len(set))]
+	}
+	return set, err
 }
 
 // PlaceHold puts a hold and raises its tenant's epoch.
 func (v ledgerView) PlaceHold(ctx context.Context, h hold.Hold) (stored hold.Hold, err error) {
+	var fake, client hold.Hold
 	err = v.do(ctx, "place-hold", func(ctx context.Context, l *ledgers) (err error) {
-		stored, err = l.PlaceHold(ctx, h)
+		placed := &fake
+		if l != v.rows {
+			placed = &client
+		}
+		*placed, err = l.PlaceHold(ctx, h)
 		return err
 	}, func(apply func() error) error {
 		epoch, _ := v.ledger.Epoch(ctx, h.Tenant)
 		err := apply()
-		if err == nil && stored.Epoch > epoch {
-			v.tell(&moment{kind: holdWritten, hold: stored, by: v.instance})
+		if err == nil && fake.Epoch > epoch {
+			v.tell(&moment{kind: holdWritten, hold: fake, by: v.instance})
 		}
 		return err
 	})
-	return stored, err
+	if v.far != nil {
+		return client, err
+	}
+	return fake, err
 }
 
 // ReleaseHold ends a hold.

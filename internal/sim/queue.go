@@ -3,10 +3,12 @@ package sim
 import (
 	"bytes"
 	"context"
+	"strconv"
 	"time"
 
 	"github.com/expunge-aws/expunge/internal/failure"
 	"github.com/expunge-aws/expunge/internal/job"
+	"github.com/expunge-aws/expunge/internal/queue"
 )
 
 // queueView is the queues as an invocation sees them.
@@ -15,19 +17,47 @@ type queueView struct{ *instance }
 // Send sends messages. The next release writes another schema number, which only a
 // worker of that release reads.
 func (v queueView) Send(ctx context.Context, mode job.Mode, messages []job.Message) (accepted []string, err error) {
-	err = v.write(&sendCalls, "send", func() (err error) {
+	send := func(ctx context.Context, by mail) (err error) {
 		v.refused = v.refused[:0]
 		if v.strikes(SendRefused) {
-			v.refused = append(v.refused, messages[v.chance.n(len(messages))].ID)
+			v.refused = append(v.refused, v.entry(messages))
 		}
 		for _, m := range messages {
 			v.tell(&moment{kind: messageSent, mode: mode, message: m, by: v.instance})
 		}
-		accepted, err = v.mail.Send(ctx, mode, v.inSchema(messages))
+		accepted, err = by.Send(ctx, mode, v.inSchema(messages))
 		v.wake(mode)
 		return err
-	})
+	}
+	if v.far != nil {
+		err = v.write(ctx, &sendCalls, "send", func() error { v.wake(mode); return nil }, func(ctx context.Context) error { return send(ctx, v.far.mail(v.instance)) })
+	} else {
+		err = v.write(ctx, &sendCalls, "send", func() error { return send(ctx, v.mail) }, nil)
+	}
 	return accepted, err
+}
+
+// entry returns the name under which a message is refused: its own for the fake, and its
+// place in its batch for the client.
+func (v queueView) entry(messages []job.Message) string {
+	n := v.chance.n(len(messages))
+	if v.far != nil {
+		return strconv.Itoa(n % queue.MaxBatch)
+	}
+	return messages[n].ID
+}
+
+// post is a write to the queues. effect is told of it once it was taken.
+func (v queueView) post(ctx context.Context, s *service, op string, send func(context.Context, mail) error, effect func() error) error {
+	if v.far != nil {
+		return v.write(ctx, s, op, effect, func(ctx context.Context) error { return send(ctx, v.far.mail(v.instance)) })
+	}
+	return v.write(ctx, s, op, func() error {
+		if err := send(ctx, v.mail); err != nil {
+			return err
+		}
+		return effect()
+	}, nil)
 }
 
 // inSchema returns the messages as the sender's release writes them.
@@ -54,50 +84,52 @@ func readNext(body []byte) []byte { return bytes.Replace(body, schemaNext, schem
 
 // DeadLetter writes a letter.
 func (v queueView) DeadLetter(ctx context.Context, l job.Letter) error {
-	return v.write(&letterCalls, "dead-letter", func() error {
-		err := v.mail.DeadLetter(ctx, l)
-		if err == nil {
-			v.tell(&moment{kind: letterWritten, letter: l, by: v.instance})
-		}
-		return err
+	return v.post(ctx, &letterCalls, "dead-letter", func(ctx context.Context, m mail) error { return m.DeadLetter(ctx, l) }, func() error {
+		v.tell(&moment{kind: letterWritten, letter: l, by: v.instance})
+		return nil
 	})
 }
 
 // Delay gives a message back for later.
 func (v queueView) Delay(ctx context.Context, d job.Delivery, wait time.Duration) error {
-	return v.write(&delayCalls, "delay", func() error {
-		err := v.mail.Delay(ctx, d, wait)
+	return v.post(ctx, &delayCalls, "delay", func(ctx context.Context, m mail) error {
+		err := m.Delay(ctx, d, wait)
 		v.wake(job.Enforce)
 		v.wake(job.ReportOnly)
 		return err
-	})
+	}, func() error { return nil })
 }
 
 // Letters receives dead letters.
 func (v queueView) Letters(ctx context.Context, limit int) ([]job.DeadLetter, error) {
-	return read(v.instance, &letterCalls, "letters", func() ([]job.DeadLetter, error) { return v.mail.Letters(ctx, limit) })
+	return read(ctx, v.instance, &letterCalls, "letters", func() ([]job.DeadLetter, error) { return v.mail.Letters(ctx, limit) },
+		func(ctx context.Context) ([]job.DeadLetter, error) { return v.far.mail(v.instance).Letters(ctx, limit) })
 }
 
 // Peek looks at dead letters.
 func (v queueView) Peek(ctx context.Context, limit int) ([]job.DeadLetter, error) {
-	return read(v.instance, &letterCalls, "peek", func() ([]job.DeadLetter, error) { return v.mail.Peek(ctx, limit) })
+	return read(ctx, v.instance, &letterCalls, "peek", func() ([]job.DeadLetter, error) { return v.mail.Peek(ctx, limit) },
+		func(ctx context.Context) ([]job.DeadLetter, error) { return v.far.mail(v.instance).Peek(ctx, limit) })
 }
 
 // Remove removes a dead letter.
 func (v queueView) Remove(ctx context.Context, d job.DeadLetter) error {
-	return v.write(&letterCalls, "remove", func() error {
-		had := len(v.queue.PeekLetters())
-		err := v.mail.Remove(ctx, d)
-		if err == nil && len(v.queue.PeekLetters()) < had {
+	had := 0
+	return v.post(ctx, &letterCalls, "remove", func(ctx context.Context, m mail) error {
+		had = len(v.queue.PeekLetters())
+		return m.Remove(ctx, d)
+	}, func() error {
+		if left := len(v.queue.PeekLetters()); left < had {
+			had = left
 			v.tell(&moment{kind: letterRemoved, removed: d, by: v.instance})
 		}
-		return err
+		return nil
 	})
 }
 
 // PutBack shows a dead letter again.
 func (v queueView) PutBack(ctx context.Context, d job.DeadLetter) error {
-	return v.write(&letterCalls, "put-back", func() error { return v.mail.PutBack(ctx, d) })
+	return v.post(ctx, &letterCalls, "put-back", func(ctx context.Context, m mail) error { return m.PutBack(ctx, d) }, func() error { return nil })
 }
 
 // evidenceView is the evidence as an invocation sees it.
@@ -105,18 +137,19 @@ type evidenceView struct{ *instance }
 
 // Put keeps a document.
 func (v evidenceView) Put(ctx context.Context, name string, data []byte) error {
-	return v.write(&proofCalls, "keep", func() error {
+	return v.write(ctx, &proofCalls, "keep", func() error {
 		err := v.evidence.Put(ctx, name, data)
 		if err == nil {
 			v.tell(&moment{kind: documentKept, name: name, data: data, by: v.instance})
 		}
 		return err
-	})
+	}, func(ctx context.Context) error { return v.far.evidence.Put(ctx, name, data) })
 }
 
 // Get reads a document.
 func (v evidenceView) Get(ctx context.Context, name string) ([]byte, error) {
-	return read(v.instance, &proofCalls, "document", func() ([]byte, error) { return v.evidence.Get(ctx, name) })
+	return read(ctx, v.instance, &proofCalls, "document", func() ([]byte, error) { return v.evidence.Get(ctx, name) },
+		func(ctx context.Context) ([]byte, error) { return v.far.evidence.Get(ctx, name) })
 }
 
 // starts asks other functions to begin, as package wiring does it through Lambda: the
@@ -147,7 +180,7 @@ func (s resumeRedrives) Resume(_ context.Context, _ time.Time, id job.RedriveID)
 
 // async hands a payload to a function.
 func (s starts) async(op, function string, payload []byte) error {
-	return s.write(&asyncCalls, op, func() error {
+	return s.write(context.Background(), &asyncCalls, op, func() error {
 		switch {
 		case s.strikes(InvokeLost): // the service takes it and forgets it
 			return nil
@@ -156,7 +189,7 @@ func (s starts) async(op, function string, payload []byte) error {
 		}
 		s.invoke(function, payload)
 		return nil
-	})
+	}, nil)
 }
 
 // refusesEntry is asked by the queue about every entry of a batch.

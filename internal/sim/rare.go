@@ -62,16 +62,17 @@ func drawRare(c *chance) (r rare) {
 }
 
 // furnishRare puts what is there before anything happens.
-func (w *world) furnishRare() {
+func (w *world) furnishRare(ctx context.Context, l *ledgers) {
 	if s := w.second; s != nil {
-		w.furnishPolicy(s.policy, s.watched, s.approved)
+		w.furnishPolicy(ctx, l, s.policy, s.watched, s.approved)
 	}
 	if !w.rare.auto {
 		return
 	}
+	w.truth.entries = nil
 	put := func(act audit.Name, ago time.Duration) {
 		e := audit.Entry{At: w.epoch.Add(-ago), Act: act, Region: region, By: "sim", Reason: "rehearsed before"}
-		sure(w.ledger.PutEntry(context.Background(), e))
+		sure(l.PutEntry(ctx, e))
 		w.truth.entries = append(w.truth.entries, e)
 	}
 	switch w.drilled {

@@ -16,6 +16,10 @@ type Options struct {
 	Script []Strike
 	// Trace, when set, is told every call in words.
 	Trace io.Writer
+
+	// adapters, when set, puts the product's clients between the steps and the services.
+	// Tests have them: what stands behind is the embedded AWS, which is theirs.
+	adapters func(*world) *adapters
 }
 
 // Strike is a fault that happens at a call, counted from 1.

@@ -100,16 +100,15 @@ func (w *world) dues() []due {
 }
 
 // furnishPolicy puts what is on record of a policy before anything happens.
-func (w *world) furnishPolicy(p policy.Policy, watched, approved bool) {
-	ctx := context.Background()
-	sure(w.ledger.PublishPolicy(ctx, p))
+func (w *world) furnishPolicy(ctx context.Context, l *ledgers, p policy.Policy, watched, approved bool) {
+	sure(l.PublishPolicy(ctx, p))
 	if watched {
-		sure(w.ledger.SwapWatch(ctx, job.Watch{Policy: p.Name, Rev: 1, Since: w.epoch.Add(-day), Through: w.epoch}))
+		sure(l.SwapWatch(ctx, job.Watch{Policy: p.Name, Rev: 1, Since: w.epoch.Add(-day), Through: w.epoch}))
 	}
 	if approved {
 		a := policy.Approval{Policy: p.Name, Rev: 1, Version: p.Version, SHA256: p.SHA256(), By: "sim", Reason: "approved before", At: w.epoch}
-		sure(w.ledger.Approve(ctx, a))
-		w.truth.approvals[p.Name] = append(w.truth.approvals[p.Name], a)
+		sure(l.Approve(ctx, a))
+		w.truth.approvals[p.Name] = []policy.Approval{a}
 	}
 }
 

@@ -15,13 +15,16 @@ type storeView struct{ *instance }
 
 // Ready looks whether the bucket can be listed.
 func (v storeView) Ready(ctx context.Context, q job.Query, region string) error {
-	_, err := read(v.instance, &storeCalls, "ready", func() (struct{}, error) { return struct{}{}, v.wares.Ready(ctx, q, region) })
+	_, err := read(ctx, v.instance, &storeCalls, "ready", func() (struct{}, error) { return struct{}{}, v.wares.Ready(ctx, q, region) },
+		func(ctx context.Context) (struct{}, error) {
+			return struct{}{}, v.far.artifacts(v.instance).Ready(ctx, q, region)
+		})
 	return err
 }
 
 // List lists items.
 func (v storeView) List(ctx context.Context, q job.Query) (job.Listing, error) {
-	return read(v.instance, &storeCalls, "list", func() (job.Listing, error) {
+	return read(ctx, v.instance, &storeCalls, "list", func() (job.Listing, error) {
 		if q.Token != "" && v.strikes(TokenExpired) {
 			v.wares.ExpireTokens()
 		}
@@ -29,23 +32,44 @@ func (v storeView) List(ctx context.Context, q job.Query) (job.Listing, error) {
 			return job.Listing{}, failure.New(failure.Throttled, "list", "slow down")
 		}
 		l, err := v.wares.List(ctx, q)
-		if n := len(l.Items); n > 0 {
-			if key := l.Items[v.chance.n(n)].Key; slices.Contains(v.keys, key) {
-				v.listedKey = key
-			}
+		v.noteListed(l)
+		return l, err
+	}, func(ctx context.Context) (job.Listing, error) {
+		switch x := exchangeOf(ctx); {
+		case x.fate != answered:
+		case q.Token != "" && v.strikes(TokenExpired):
+			x.fate, x.whole = expired, true
+		case v.strikes(StoreThrottled):
+			x.fate, x.whole = throttled, v.chance.one(2)
 		}
+		l, err := v.far.artifacts(v.instance).List(ctx, q)
+		v.noteListed(l)
 		return l, err
 	})
 }
 
+// noteListed remembers one of the keys that were listed.
+func (v storeView) noteListed(l job.Listing) {
+	if n := len(l.Items); n > 0 {
+		if key := l.Items[v.chance.n(n)].Key; slices.Contains(v.keys, key) {
+			v.listedKey = key
+		}
+	}
+}
+
 // Standing looks at what remains of items.
 func (v storeView) Standing(ctx context.Context, bucket string, items []job.Item) ([]job.Standing, error) {
-	return read(v.instance, &storeCalls, "standing", func() ([]job.Standing, error) {
+	return read(ctx, v.instance, &storeCalls, "standing", func() ([]job.Standing, error) {
 		said, err := v.wares.Standing(ctx, bucket, items)
 		if len(said) > 0 && v.strikes(AnswersCut) {
 			said = said[:v.chance.n(len(said))]
 		}
 		return said, err
+	}, func(ctx context.Context) ([]job.Standing, error) {
+		if x := exchangeOf(ctx); x.fate == answered && v.strikes(AnswersCut) {
+			x.fate = cut
+		}
+		return v.far.artifacts(v.instance).Standing(ctx, bucket, items)
 	})
 }
 
@@ -67,6 +91,9 @@ func (v storeView) Delete(ctx context.Context, d job.Deletion) ([]job.Answer, er
 	if v.strikes(CrashBefore) {
 		v.log(v.p, op, "dies before")
 		v.p.crash()
+	}
+	if v.far != nil {
+		return v.deliver(ctx, d)
 	}
 	if now := v.Now(); !now.Before(d.NotAfter) {
 		v.log(v.p, op, "refused before signing")

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"time"
@@ -38,6 +39,7 @@ type world struct {
 	rows  *ledgers
 	mail  mail
 	wares wares
+	far   *adapters // nil for none
 
 	// idle are the instances of each function that serve nobody.
 	idle map[string][]*instance
@@ -96,7 +98,12 @@ func newWorld(seed uint64, lib *library, o Options) *world {
 	w.truth = newTruth(w)
 	w.ledger, w.evidence = ledger.NewMemory(), &evidence.Memory{}
 	w.rows = ledgersOf(w.ledger)
-	w.build()
+	if o.adapters == nil {
+		w.build()
+	} else {
+		w.far = o.adapters(w)
+		w.queue, w.store = w.far.queue, w.far.store
+	}
 	w.furnish()
 	return w
 }
@@ -116,13 +123,22 @@ func (w *world) build() {
 
 // furnish puts what is there before anything happens.
 func (w *world) furnish() {
+	ctx := context.Background()
 	sure(w.store.CreateBucket(bucketName, w.versioned))
 	for _, o := range w.objects {
 		_, err := w.store.Put(bucketName, o)
 		sure(err)
 	}
-	w.furnishPolicy(w.policy, w.watched, w.approved)
-	w.furnishRare()
+	w.record(ctx, w.rows)
+	if w.far != nil {
+		w.record(ctx, w.far.ledger)
+	}
+}
+
+// record writes what the ledger says before anything happens.
+func (w *world) record(ctx context.Context, l *ledgers) {
+	w.furnishPolicy(ctx, l, w.policy, w.watched, w.approved)
+	w.furnishRare(ctx, l)
 }
 
 // sure panics on an error that a world can not have.

@@ -27,6 +27,7 @@ const (
 
 // bucket is one bucket. Everything below mu is guarded by it.
 type bucket struct {
+	service      *Service
 	name, region string
 	created      time.Time
 

@@ -68,7 +68,7 @@ func (s *Service) createBucket(c *call) *wire.Error {
 		return failed(http.StatusConflict, "BucketAlreadyOwnedByYou",
 			"Your previous request to create the named bucket succeeded and you already own it.")
 	} else if !ok {
-		b := &bucket{name: c.name, region: region, created: c.now}
+		b := &bucket{service: s, name: c.name, region: region, created: c.now}
 		if c.Header.Get("X-Amz-Bucket-Object-Lock-Enabled") == "true" {
 			b.locking, b.versioning = true, enabled
 		}

@@ -26,49 +26,58 @@ type removed struct {
 	id     string // of that marker or of the destroyed version, "" for an object without versions
 }
 
-// remove carries a removal out, in one step with its condition.
+// remove carries a removal out, and tells of its effect once nothing is locked.
 func (b *bucket) remove(r removal, now time.Time) (removed, *wire.Error) {
+	did, effect, err := b.take(r, now)
+	if effect != nil {
+		b.tell(*effect)
+	}
+	return did, err
+}
+
+// take removes in one step with its condition.
+func (b *bucket) take(r removal, now time.Time) (did removed, effect *Effect, failed *wire.Error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if r.match != "" {
 		current := b.current(r.key)
 		if current == nil {
-			return removed{}, noSuchKey()
+			return removed{}, nil, noSuchKey()
 		}
 		if !names(r.match, current) {
-			return removed{}, preconditionFailed()
+			return removed{}, nil, preconditionFailed()
 		}
 	}
 	if r.version != "" {
 		return b.destroy(r, now)
 	}
 	if v := b.current(r.key); v != nil {
-		b.note(r.key, v, now, b.versioning != "")
+		effect = b.note(r.key, v, now, b.versioning != "")
 	}
 	if b.versioning == "" {
 		b.objects.Delete(r.key)
-		return removed{}, nil
+		return removed{}, effect, nil
 	}
 	// A marker hides what is there, and is laid over nothing too. It does not touch
 	// what a lock protects; while versioning is suspended, when it takes the null
 	// version's place, a bucket has no locks.
 	laid := b.add(r.key, version{marker: true, modified: now.Truncate(time.Second)})
-	return removed{marker: true, id: laid.id()}, nil
+	return removed{marker: true, id: laid.id()}, effect, nil
 }
 
 // destroy removes exactly the named version. One that is not there is no error.
-func (b *bucket) destroy(r removal, now time.Time) (removed, *wire.Error) {
+func (b *bucket) destroy(r removal, now time.Time) (removed, *Effect, *wire.Error) {
 	o, at := b.place(r.key, r.version)
 	if at < 0 {
-		return removed{id: r.version}, nil
+		return removed{id: r.version}, nil, nil
 	}
 	v := o.versions[at]
 	if v.locked(now, r.bypass) {
-		return removed{}, accessDenied("Access Denied because object protected by object lock.")
+		return removed{}, nil, accessDenied("Access Denied because object protected by object lock.")
 	}
-	b.note(r.key, &v, now, false)
+	effect := b.note(r.key, &v, now, false)
 	b.cut(r.key, o, at)
-	return removed{marker: v.marker, id: r.version}, nil
+	return removed{marker: v.marker, id: r.version}, effect, nil
 }
 
 // validVersion reports whether id can be the id of a version.

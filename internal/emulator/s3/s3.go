@@ -37,6 +37,10 @@ const maxKeyBytes = 1024
 // Service keeps the buckets of every region in memory. A bucket's name is taken
 // in all of them.
 type Service struct {
+	// OnEffect is told what a delete changed, before the next key of the request. It may
+	// call the service, and is set before the first request.
+	OnEffect func(bucket string, e Effect)
+
 	clock      wire.Clock
 	operations []operation
 
