@@ -34,15 +34,14 @@ import (
 
 var through = flag.Uint64("adapters", 20, "how many seeds are played through the product's clients and the embedded AWS")
 
-// clients are the product's, of one player. They outlive its worlds, for nothing that
-// they remember is of a world.
+// clients are the product's, of one player. They outlive its worlds, for they remember
+// nothing.
 type clients struct {
 	carrier  *carrier
 	config   sdk.Config
 	ledger   *ledgers
 	evidence *evidence.S3
 	mail     map[job.Mode]mail
-	stores   map[bool]*artifact.S3 // by whether the bucket keeps versions, which they remember
 }
 
 const (
@@ -52,7 +51,7 @@ const (
 )
 
 func newClients() *clients {
-	c := &clients{carrier: &carrier{}, mail: map[job.Mode]mail{}, stores: map[bool]*artifact.S3{}}
+	c := &clients{carrier: &carrier{}, mail: map[job.Mode]mail{}}
 	limits := sdk.Defaults()
 	limits.Backoff = 1 // a nanosecond
 	where := endpoint
@@ -69,9 +68,6 @@ func newClients() *clients {
 		q := queue.NewSQS(c.config, queue.URLs{Enforce: queueURL("enforce"), ReportOnly: queueURL("report"), Letters: queueURL("letters")})
 		q.Worker = mode
 		c.mail[mode] = mail{q, q}
-	}
-	for _, versioned := range []bool{false, true} {
-		c.stores[versioned] = artifact.NewS3(c.config, artifact.S3Options{Now: func() time.Time { return c.carrier.by.Now() }})
 	}
 	return c
 }
@@ -92,6 +88,8 @@ func (c *clients) open(w *world) *adapters {
 		_, there := store.Find(evidenceName, strings.TrimPrefix(q.URL.Path, "/"+evidenceName+"/"), "")
 		return there
 	}
+	// It remembers for a while what it saw of a bucket, so each world has its own.
+	wares := artifact.NewS3(c.config, artifact.S3Options{Now: func() time.Time { return c.carrier.by.Now() }})
 	ctx := context.Background()
 	_, err := dynamodb.NewFromConfig(c.config.Config).CreateTable(ctx, ledger.Schema(tableName))
 	sure(err)
@@ -106,7 +104,7 @@ func (c *clients) open(w *world) *adapters {
 		},
 		artifacts: func(i *instance) artifacts {
 			c.carrier.by = i
-			return c.stores[w.versioned]
+			return wares
 		},
 		queue: c.queues(ctx, w, messages), store: buckets{shop{store}, shop{store}},
 	}
