@@ -85,6 +85,9 @@ const (
 	ScheduledRedrive               // a schedule redrives
 	VersionApproved                // a person lets a policy version delete
 	SecondDate                     // another policy of the region has its date
+	DrillBegun                     // a drill ends a page
+	DrillPassed                    // and has brought it back
+	DrillFailed                    // or not
 	OrderAbroad                    // a plan of another region is to be applied
 	faults
 )
@@ -99,7 +102,7 @@ var faultNames = [faults]string{
 	"interleaved-delete", "evidence-lost", "evidence-answer-lost", "evidence-unread", "object-replaced", "object-twin", "object-removed",
 	"object-uploaded", "permission-lost", "object-locked", "tick-twice", "tick-never", "tick-late", "date-skipped", "request", "hold-placed", "hold-released",
 	"hold-asked", "brake", "policy-superseded", "guard-trips", "run-approved", "run-rejected", "redrive", "redrive-override",
-	"page-discarded", "letter-discarded", "auto-redrive-switched", "scheduled-redrive", "version-approved", "second-policy", "order-of-another-region",
+	"page-discarded", "letter-discarded", "auto-redrive-switched", "scheduled-redrive", "version-approved", "second-policy", "drill-begun", "drill-passed", "drill-failed", "order-of-another-region",
 }
 
 func (f Fault) String() string { return faultNames[f] }

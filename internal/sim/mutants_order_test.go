@@ -78,6 +78,14 @@ func (o ofOnePolicy) RunsOf(ctx context.Context, tenant string) ([]job.RunID, er
 	return slices.DeleteFunc(all, func(id job.RunID) bool { return o.truth.runs[id].Policy != policyName }), err
 }
 
+// ofEverybody forgets whose request it is.
+type ofEverybody struct{ ledgerView }
+
+func (o ofEverybody) OpenRun(ctx context.Context, r job.Run) (job.Run, bool, error) {
+	r.Tenant = ""
+	return o.ledgerView.OpenRun(ctx, r)
+}
+
 // orderMutants break what takes the orders of people and schedules.
 func orderMutants() []killer {
 	return []killer{
@@ -132,6 +140,27 @@ func orderMutants() []killer {
 				}
 			}
 		}}},
+		ofReport("drill-ends-any-page", func(_ *instance, r job.Run) job.Run {
+			if r.RequestID != drillRequest {
+				r.RequestID, r.Tenant = drillRequest, tenants[0]
+			}
+			return r
+		}),
+		ofRedrive("drill-ends-what-was-claimed", func(_ *instance, p job.Page) job.Page {
+			if p.State != job.Dead && p.Fence > 0 {
+				p.State, p.Fence, p.Attempts, p.Intent, p.LeaseEnd = job.Sent, 0, 0, job.Intent{}, time.Time{}
+			}
+			return p
+		}),
+		{Mutant: Mutant{Name: "drill-always-passes", Redrive: func(c *redrive.Config, i *instance) {
+			c.Orders = orders{ledgerView: ledgerView{i}, put: func(e audit.Entry) audit.Entry {
+				if e.Act == audit.DrillFailed {
+					e.Act = audit.DrillPassed
+				}
+				return e
+			}}
+		}}},
+		{Mutant: Mutant{Name: "request-of-every-tenant", Enqueue: func(c *enqueue.Config, i *instance) { c.Runs = ofEverybody{ledgerView{i}} }}},
 		{Mutant: Mutant{Name: "wider-taken-over", Enqueue: func(c *enqueue.Config, i *instance) {
 			c.Approvals = orders{ledgerView: ledgerView{i}, approval: func(a policy.Approval) policy.Approval {
 				if a.Version > 0 {

@@ -17,6 +17,7 @@ import (
 type orders struct {
 	ledgerView
 	forget   bool
+	put      func(audit.Entry) audit.Entry
 	approval func(policy.Approval) policy.Approval
 	approve  func(policy.Approval) policy.Approval
 }
@@ -31,6 +32,9 @@ func (o orders) Approve(ctx context.Context, next policy.Approval) error {
 func (o orders) PutEntry(ctx context.Context, e audit.Entry) error {
 	if o.forget {
 		return nil
+	}
+	if o.put != nil {
+		e = o.put(e)
 	}
 	return o.ledgerView.PutEntry(ctx, e)
 }

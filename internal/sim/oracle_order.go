@@ -2,6 +2,8 @@ package sim
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"strings"
 	"time"
@@ -17,6 +19,9 @@ func orderOracles() []Oracle {
 	return []Oracle{
 		{"S6a", "an order that was meant for another region is refused", on(orderAnswered, entryWritten), abroad},
 		{"S14b", "a schedule redrives only what it is switched on for, within its cap, and after a drill that passed", on(entryWritten, pageWritten), unscheduled},
+		{"S5a", "a run that one tenant's request has opened has pages of no other", on(runWritten, pageWritten), ofAnother},
+		{"S14c", "a drill ends only a page of its own request that no worker has had, and by an order", on(pageWritten), felledWrongly},
+		{"E8", "a drill passes only when its page came back by a plan without an override, and the poison stayed", on(entryWritten), passedWrongly},
 		{"S15b", "a redrive that is asked for one policy plans pages of no other", on(orderAnswered), unasked},
 		{"F13a", "a page is parked only under a brake that covers its run", on(pageWritten), parkedFree},
 		{"S9d", "a run waits for a person only when it is beyond its policy's limits", on(runWritten), stoppedWithin},
@@ -181,4 +186,58 @@ func stoppedWithin(t *truth, m *moment) string {
 		return fmt.Sprintf("%d candidates of at most %d", m.run.Candidates, p.Limits.MaxObjects)
 	}
 	return ""
+}
+
+func ofAnother(t *truth, m *moment) string {
+	if m.kind == runWritten {
+		if m.run.RequestID != "" && m.run.Tenant == "" {
+			return "the request is of no tenant"
+		}
+		return ""
+	}
+	if run := t.runs[m.page.Run]; run.Tenant != "" && run.Tenant != m.page.Tenant {
+		return "a page of " + m.page.Tenant + " in a run of " + run.Tenant
+	}
+	return ""
+}
+
+// felledWrongly looks at pages that redrive ends: only a drill does that.
+func felledWrongly(t *truth, m *moment) string {
+	if m.page.State != job.Dead || m.was.State == job.Dead || m.by == nil || m.by.function != "redrive" {
+		return ""
+	}
+	switch run := t.runs[m.page.Run]; {
+	case !strings.HasPrefix(run.RequestID, redrive.DrillPrefix) || run.Tenant != m.page.Tenant:
+		return "the page is no drill's"
+	case m.was.Fence != 0 || m.was.Attempts != 0 || m.was.Intent != (job.Intent{}):
+		return "a worker has had the page"
+	case !t.ordered(audit.DrillStarted, func(e audit.Entry) bool { return e.PageID == m.page.ID }):
+		return "no " + string(audit.DrillStarted) + " is on record"
+	}
+	return ""
+}
+
+func passedWrongly(t *truth, m *moment) string {
+	if m.entry.Act != audit.DrillPassed {
+		return ""
+	}
+	p := t.pages[m.entry.PageID]
+	if p == nil || !strings.HasPrefix(t.runs[p.row.Run].RequestID, redrive.DrillPrefix) {
+		return "it names no page of a drill"
+	}
+	plan := t.redrives[p.row.RedriveID]
+	switch {
+	case p.row.State != job.Completed || p.row.Attempts == 0:
+		return "its page is " + string(p.row.State)
+	case plan.AppliedAt.IsZero() || plan.Override != "":
+		return "its page was moved by no plan, or by one with an override"
+	case !t.letters[string(job.NewCommand(t.runs[p.row.Run], p.row).Encode())]:
+		return "its page has left no dead letter"
+	}
+	for body := range t.letters {
+		if sum := sha256.Sum256([]byte(body)); hex.EncodeToString(sum[:]) == redrive.PoisonSHA256(p.row.Run) {
+			return ""
+		}
+	}
+	return "the malformed message was never quarantined"
 }

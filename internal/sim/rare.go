@@ -21,6 +21,8 @@ type rare struct {
 	approving approving
 	reports   int     // on how many dates the version has to report first
 	second    *second // nil for none
+	// drills: an operator leads a drill.
+	drills bool
 	// abroad: somebody shows orders that were meant for another region.
 	abroad bool
 }
@@ -54,7 +56,7 @@ func (r *rare) lines() string {
 
 func drawRare(c *chance) (r rare) {
 	r.auto, r.drilled = c.one(12), pick(c, []drilled{drillPassed, drillPassed, drillPassed, drillFailed, drillOld, drillMissing})
-	r.abroad = c.one(12)
+	r.abroad, r.drills = c.one(12), c.one(16)
 	if c.one(12) {
 		r.approving, r.reports = pick(c, []approving{approvesFirst, approvesWider}), 1+c.n(4)/3
 	}
@@ -91,6 +93,9 @@ func (w *world) furnishRare(ctx context.Context, l *ledgers) {
 func (w *world) beginRare() {
 	if w.second != nil {
 		w.beginSecond()
+	}
+	if w.drills {
+		w.beginDrill()
 	}
 	if w.rare.auto {
 		w.at(w.chance.within(0, 30*time.Minute), w.switchOn)

@@ -140,6 +140,9 @@ func drawSetup(seed uint64, c *chance, lib *library, scripted bool) setup {
 	}
 	s.date(date)
 	s.draw(c)
+	if s.drills {
+		s.drawDrill(&rarely)
+	}
 	if !scripted && rarely.one(12) {
 		s.drawSecond(&rarely, lib)
 	}

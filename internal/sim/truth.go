@@ -7,6 +7,7 @@ import (
 
 	"github.com/expunge-aws/expunge/internal/artifact"
 	"github.com/expunge-aws/expunge/internal/audit"
+	"github.com/expunge-aws/expunge/internal/contract"
 	"github.com/expunge-aws/expunge/internal/hold"
 	"github.com/expunge-aws/expunge/internal/job"
 	"github.com/expunge-aws/expunge/internal/policy"
@@ -34,8 +35,9 @@ type truth struct {
 	redrives map[job.RedriveID]job.Redrive
 	// approvals are every policy's, in their order.
 	approvals map[string][]policy.Approval
-	autos     []autoTruth     // since when a schedule may redrive what
-	letters   map[string]bool // bodies that were ever written as a dead letter
+	autos     []autoTruth       // since when a schedule may redrive what
+	letters   map[string]bool   // bodies that were ever written as a dead letter
+	drills    map[string][]byte // what was kept of drills, by name
 	missed    map[job.RunID]bool
 	// touched are the keys that somebody else changed.
 	touched map[string]bool
@@ -89,7 +91,7 @@ func newTruth(w *world) *truth {
 		w: w, runs: map[job.RunID]job.Run{}, pages: map[job.PageID]*pageTruth{}, claims: map[string]job.Page{},
 		docs: map[string]*receipt.Document{}, holds: map[string]*holdTruth{}, settled: map[runItem]job.PageID{},
 		answered: map[job.Item]job.PageID{}, redrives: map[job.RedriveID]job.Redrive{}, letters: map[string]bool{},
-		missed: map[job.RunID]bool{}, approvals: map[string][]policy.Approval{}, touched: map[string]bool{},
+		missed: map[job.RunID]bool{}, drills: map[string][]byte{}, approvals: map[string][]policy.Approval{}, touched: map[string]bool{},
 	}
 }
 
@@ -121,6 +123,10 @@ func (t *truth) take(m *moment) {
 		t.autos = append(t.autos, autoTruth{m.at, m.auto})
 	case letterWritten:
 		t.letters[string(m.letter.Body)] = true
+	case documentKept:
+		if strings.HasPrefix(m.name, contract.EvidenceDrills) {
+			t.drills[m.name] = m.data
+		}
 	case effectHappened:
 		t.takeEffect(m)
 	case holdAnswered:
