@@ -55,9 +55,9 @@ func (r *rare) lines() string {
 }
 
 func drawRare(c *chance) (r rare) {
-	r.auto, r.drilled = c.one(12), pick(c, []drilled{drillPassed, drillPassed, drillPassed, drillFailed, drillOld, drillMissing})
-	r.abroad, r.drills = c.one(12), c.one(16)
-	if c.one(12) {
+	r.auto, r.drilled = c.one(16), pick(c, []drilled{drillPassed, drillPassed, drillPassed, drillFailed, drillOld, drillMissing})
+	r.abroad, r.drills = c.one(20), c.one(32)
+	if c.one(20) {
 		r.approving, r.reports = pick(c, []approving{approvesFirst, approvesWider}), 1+c.n(4)/3
 	}
 	return r

@@ -143,7 +143,7 @@ func drawSetup(seed uint64, c *chance, lib *library, scripted bool) setup {
 	if s.drills {
 		s.drawDrill(&rarely)
 	}
-	if !scripted && rarely.one(12) {
+	if !scripted && rarely.one(16) {
 		s.drawSecond(&rarely, lib)
 	}
 	return s
