@@ -88,6 +88,7 @@ const (
 	DrillBegun                     // a drill ends a page
 	DrillPassed                    // and has brought it back
 	DrillFailed                    // or not
+	PolicyLost                     // policy versions are lost from the ledger, for a while
 	OrderAbroad                    // a plan of another region is to be applied
 	faults
 )
@@ -102,7 +103,7 @@ var faultNames = [faults]string{
 	"interleaved-delete", "evidence-lost", "evidence-answer-lost", "evidence-unread", "object-replaced", "object-twin", "object-removed",
 	"object-uploaded", "permission-lost", "object-locked", "tick-twice", "tick-never", "tick-late", "date-skipped", "request", "hold-placed", "hold-released",
 	"hold-asked", "brake", "policy-superseded", "guard-trips", "run-approved", "run-rejected", "redrive", "redrive-override",
-	"page-discarded", "letter-discarded", "auto-redrive-switched", "scheduled-redrive", "version-approved", "second-policy", "drill-begun", "drill-passed", "drill-failed", "order-of-another-region",
+	"page-discarded", "letter-discarded", "auto-redrive-switched", "scheduled-redrive", "version-approved", "second-policy", "drill-begun", "drill-passed", "drill-failed", "policy-lost", "order-of-another-region",
 }
 
 func (f Fault) String() string { return faultNames[f] }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/expunge-aws/expunge/internal/audit"
+	"github.com/expunge-aws/expunge/internal/failure"
 	"github.com/expunge-aws/expunge/internal/hold"
 	"github.com/expunge-aws/expunge/internal/job"
 	"github.com/expunge-aws/expunge/internal/policy"
@@ -48,12 +49,22 @@ func (v ledgerView) PublishPolicy(ctx context.Context, p policy.Policy) error {
 
 // Policy reads a version.
 func (v ledgerView) Policy(ctx context.Context, name string, version int) (policy.Policy, error) {
-	return ask(ctx, v, "policy", func(ctx context.Context, l *ledgers) (policy.Policy, error) { return l.Policy(ctx, name, version) })
+	p, err := ask(ctx, v, "policy", func(ctx context.Context, l *ledgers) (policy.Policy, error) { return l.Policy(ctx, name, version) })
+	return v.unlessLost(p, err)
 }
 
 // LatestPolicy reads the newest version.
 func (v ledgerView) LatestPolicy(ctx context.Context, name string) (policy.Policy, error) {
-	return ask(ctx, v, "latest-policy", func(ctx context.Context, l *ledgers) (policy.Policy, error) { return l.LatestPolicy(ctx, name) })
+	p, err := ask(ctx, v, "latest-policy", func(ctx context.Context, l *ledgers) (policy.Policy, error) { return l.LatestPolicy(ctx, name) })
+	return v.unlessLost(p, err)
+}
+
+// unlessLost answers that there is no version, while those on record are lost.
+func (w *world) unlessLost(p policy.Policy, err error) (policy.Policy, error) {
+	if err == nil && w.lostSince(w.clock()) {
+		return policy.Policy{}, failure.New(failure.UnknownPolicy, "policy", "not on record")
+	}
+	return p, err
 }
 
 // opened is an answer to OpenRun.

@@ -14,6 +14,7 @@ import (
 	"github.com/expunge-aws/expunge/internal/policy"
 	"github.com/expunge-aws/expunge/internal/reconcile"
 	"github.com/expunge-aws/expunge/internal/redrive"
+	"github.com/expunge-aws/expunge/internal/worker"
 )
 
 // switched changes what a schedule may redrive.
@@ -84,6 +85,27 @@ type ofEverybody struct{ ledgerView }
 func (o ofEverybody) OpenRun(ctx context.Context, r job.Run) (job.Run, bool, error) {
 	r.Tenant = ""
 	return o.ledgerView.OpenRun(ctx, r)
+}
+
+// believed reads what is lost.
+type believed struct{ ledgerView }
+
+func (b believed) Policy(ctx context.Context, name string, version int) (policy.Policy, error) {
+	return b.world.ledger.Policy(ctx, name, version)
+}
+
+func (b believed) LatestPolicy(ctx context.Context, name string) (policy.Policy, error) {
+	return b.world.ledger.LatestPolicy(ctx, name)
+}
+
+// renamed names a run by when it opens.
+type renamed struct{ ledgerView }
+
+func (r renamed) OpenRun(ctx context.Context, run job.Run) (job.Run, bool, error) {
+	if run.RequestID == "" {
+		run.ID = job.ScheduledRunID(run.Region, run.Policy, r.clock())
+	}
+	return r.ledgerView.OpenRun(ctx, run)
 }
 
 // orderMutants break what takes the orders of people and schedules.
@@ -161,6 +183,24 @@ func orderMutants() []killer {
 			}}
 		}}},
 		{Mutant: Mutant{Name: "request-of-every-tenant", Enqueue: func(c *enqueue.Config, i *instance) { c.Runs = ofEverybody{ledgerView{i}} }}},
+		{Mutant: Mutant{Name: "lost-version-believed", Redrive: func(c *redrive.Config, i *instance) { c.Policies = believed{ledgerView{i}} }}},
+		{Mutant: Mutant{Name: "command-rewritten", Redrive: func(c *redrive.Config, i *instance) {
+			c.Sender = post{queueView: queueView{i}, send: func(ctx context.Context, q queueView, mode job.Mode, m []job.Message) ([]string, error) {
+				for n := range m {
+					m[n].Body = append(slices.Clone(m[n].Body), ' ')
+				}
+				return q.Send(ctx, mode, m)
+			}}
+		}}},
+		{Mutant: Mutant{Name: "reports-sent-to-delete", Enqueue: func(c *enqueue.Config, i *instance) {
+			c.Sender = post{queueView: queueView{i}, send: func(ctx context.Context, q queueView, _ job.Mode, m []job.Message) ([]string, error) {
+				return q.Send(ctx, job.Enforce, m)
+			}}
+		}}},
+		{Mutant: Mutant{Name: "run-named-by-the-clock", Enqueue: func(c *enqueue.Config, i *instance) { c.Runs = renamed{ledgerView{i}} }}},
+		{Mutant: Mutant{Name: "resume-not-rechecked", Worker: func(c *worker.Config, i *instance) {
+			c.Holds = vetoes{ledgerView: ledgerView{i}, keep: func(hold.Hold) bool { return i.truth.claims[i.owner].Intent == (job.Intent{}) }}
+		}}},
 		{Mutant: Mutant{Name: "wider-taken-over", Enqueue: func(c *enqueue.Config, i *instance) {
 			c.Approvals = orders{ledgerView: ledgerView{i}, approval: func(a policy.Approval) policy.Approval {
 				if a.Version > 0 {

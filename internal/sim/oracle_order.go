@@ -22,6 +22,8 @@ func orderOracles() []Oracle {
 		{"S5a", "a run that one tenant's request has opened has pages of no other", on(runWritten, pageWritten), ofAnother},
 		{"S14c", "a drill ends only a page of its own request that no worker has had, and by an order", on(pageWritten), felledWrongly},
 		{"E8", "a drill passes only when its page came back by a plan without an override, and the poison stayed", on(entryWritten), passedWrongly},
+		{"S7a", "what a step sends is the command of a page on record, byte for byte, or a drill's poison", on(messageSent), altered},
+		{"C11", "a date has one run of a policy, and a request has one", on(runWritten), secondRun},
 		{"S15b", "a redrive that is asked for one policy plans pages of no other", on(orderAnswered), unasked},
 		{"F13a", "a page is parked only under a brake that covers its run", on(pageWritten), parkedFree},
 		{"S9d", "a run waits for a person only when it is beyond its policy's limits", on(runWritten), stoppedWithin},
@@ -240,4 +242,25 @@ func passedWrongly(t *truth, m *moment) string {
 		}
 	}
 	return "the malformed message was never quarantined"
+}
+
+func altered(t *truth, m *moment) string {
+	p := t.pageOf(m.message.Body)
+	if p != nil && t.runs[p.row.Run].Mode == m.mode {
+		return ""
+	}
+	sum := sha256.Sum256(m.message.Body)
+	if hex.EncodeToString(sum[:]) == redrive.PoisonSHA256(job.RequestRunID(region, policyName, drillRequest)) {
+		return ""
+	}
+	return "it is no page's command, or in the wrong queue"
+}
+
+func secondRun(t *truth, m *moment) string {
+	for id, run := range t.runs {
+		if a, b := &run, &m.run; id != b.ID && a.Policy == b.Policy && a.RequestID == b.RequestID && (a.RequestID != "" || a.Scheduled.Equal(b.Scheduled)) {
+			return "there is another run of it"
+		}
+	}
+	return ""
 }

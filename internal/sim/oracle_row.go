@@ -119,7 +119,11 @@ func movedQuarantined(t *truth, m *moment) string {
 	case plan.Override != "":
 	case m.was.Abandoned:
 		return "the page was given up"
-	case reason.Class() == job.Quarantined && reason != job.ReasonUnknownPolicy:
+	case reason == job.ReasonUnknownPolicy:
+		if m.by != nil && t.w.lostSince(m.by.began) {
+			return "its policy version is not on record"
+		}
+	case reason.Class() == job.Quarantined:
 		return "it died of " + string(reason)
 	}
 	return ""

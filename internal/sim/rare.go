@@ -23,6 +23,8 @@ type rare struct {
 	second    *second // nil for none
 	// drills: an operator leads a drill.
 	drills bool
+	// loses: the policy versions are lost from the ledger for a while.
+	loses bool
 	// abroad: somebody shows orders that were meant for another region.
 	abroad bool
 }
@@ -56,7 +58,7 @@ func (r *rare) lines() string {
 
 func drawRare(c *chance) (r rare) {
 	r.auto, r.drilled = c.one(16), pick(c, []drilled{drillPassed, drillPassed, drillPassed, drillFailed, drillOld, drillMissing})
-	r.abroad, r.drills = c.one(20), c.one(32)
+	r.abroad, r.drills, r.loses = c.one(20), c.one(32), c.one(20)
 	if c.one(20) {
 		r.approving, r.reports = pick(c, []approving{approvesFirst, approvesWider}), 1+c.n(4)/3
 	}
@@ -117,6 +119,9 @@ func (w *world) beginRare() {
 		for at := 25 * time.Minute; at < w.safety; at += 15 * time.Minute {
 			w.at(at, w.approveVersion)
 		}
+	}
+	if w.loses {
+		w.at(w.chance.within(6*time.Minute, 10*time.Minute), w.losePolicies)
 	}
 	if w.abroad {
 		for at := 30 * time.Minute; at < w.safety; at += 30 * time.Minute {
@@ -194,6 +199,19 @@ func (w *world) approvedVersion(answer any) {
 			}))
 		})
 	}
+}
+
+// losePolicies lets what is on record of policies be lost, as after a restore, until
+// somebody puts it back.
+func (w *world) losePolicies() {
+	w.hit(PolicyLost)
+	w.lostFrom, w.lostUntil = w.now, w.now+w.chance.within(5*time.Minute, time.Hour)
+	clear(w.idle) // what an instance remembers of them is lost too
+}
+
+// lostSince reports whether the policies have been lost since the instant at the latest.
+func (w *world) lostSince(at time.Time) bool {
+	return w.faulty && w.lostUntil > w.now && !w.epoch.Add(w.lostFrom).After(at)
 }
 
 // otherRegion is where this world is not.

@@ -56,9 +56,11 @@ type world struct {
 	// barred is the service that no role may use before the instant.
 	barred      *service
 	barredUntil time.Duration
-	landing     *flight // the delete that is taking effect
-	nobody      bool    // what takes effect is nobody's any more
-	listedKey   string  // of an object that was just listed
+	// lostFrom and lostUntil are when the policies are lost from the ledger.
+	lostFrom, lostUntil time.Duration
+	landing             *flight // the delete that is taking effect
+	nobody              bool    // what takes effect is nobody's any more
+	listedKey           string  // of an object that was just listed
 	// current is the policy version that is deployed; released: it is the next release's.
 	current  policy.Policy
 	released bool
