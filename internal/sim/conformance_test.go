@@ -11,8 +11,10 @@ import (
 
 	"github.com/expunge-aws/expunge/internal/artifact"
 	"github.com/expunge-aws/expunge/internal/artifact/artifacttest"
+	"github.com/expunge-aws/expunge/internal/evidence"
 	"github.com/expunge-aws/expunge/internal/evidence/evidencetest"
 	"github.com/expunge-aws/expunge/internal/job"
+	"github.com/expunge-aws/expunge/internal/ledger"
 	"github.com/expunge-aws/expunge/internal/ledger/ledgertest"
 	"github.com/expunge-aws/expunge/internal/queue"
 	"github.com/expunge-aws/expunge/internal/queue/queuetest"
@@ -88,16 +90,27 @@ func (b *bench) RecentRuns(ctx context.Context, name string, limit int) ([]job.R
 	return past(b, func() ([]job.Run, error) { return b.ledger.RecentRuns(ctx, name, limit) })
 }
 
-// empty is a world without anything in its ledger.
-func empty(t *testing.T) *bench {
+// bare is a world without anything in its ledger and its evidence, behind clients where
+// they are given.
+func bare(t *testing.T, c *clients) *bench {
 	b := newBench(t, Options{})
-	b.clearLedger()
+	b.ledger, b.evidence = ledger.NewMemory(), &evidence.Memory{}
+	b.rows = ledgersOf(b.ledger)
+	if c != nil {
+		b.far = c.open(b.world)
+	}
 	return b
 }
 
 // A simulated ledger passes what the fake and the table pass.
 func TestLedgerConforms(t *testing.T) {
-	ledgertest.Exercise(t, func(t *testing.T) ledgertest.Ledger { return empty(t) })
+	ledgertest.Exercise(t, func(t *testing.T) ledgertest.Ledger { return bare(t, nil) })
+}
+
+// And so does one that is the client of the table, with the fake beside it.
+func TestLedgerConformsThroughAdapters(t *testing.T) {
+	c := newClients()
+	ledgertest.Exercise(t, func(t *testing.T) ledgertest.Ledger { return bare(t, c) })
 }
 
 // shelf is the evidence as the suite sees it.
@@ -119,7 +132,12 @@ func (s shelf) List(ctx context.Context, prefix, after string, limit int) ([]str
 }
 
 func TestEvidenceConforms(t *testing.T) {
-	evidencetest.Exercise(t, func(t *testing.T) evidencetest.Store { return shelf{newBench(t, Options{})} })
+	evidencetest.Exercise(t, func(t *testing.T) evidencetest.Store { return shelf{bare(t, nil)} })
+}
+
+func TestEvidenceConformsThroughAdapters(t *testing.T) {
+	c := newClients()
+	evidencetest.Exercise(t, func(t *testing.T) evidencetest.Store { return shelf{bare(t, c)} })
 }
 
 // desk is the queues as the suite sees them. Its clock is the suite's: a call of the

@@ -7,17 +7,10 @@ import (
 	"github.com/expunge-aws/expunge/internal/audit"
 	"github.com/expunge-aws/expunge/internal/hold"
 	"github.com/expunge-aws/expunge/internal/job"
-	"github.com/expunge-aws/expunge/internal/ledger"
 	"github.com/expunge-aws/expunge/internal/policy"
 )
 
 // The methods of a bench that are a ledger's: each is the view's, as one call.
-
-// clearLedger takes away what a world begins with.
-func (b *bench) clearLedger() {
-	b.ledger = ledger.NewMemory()
-	b.rows = ledgersOf(b.ledger)
-}
 
 func (x *bench) PublishPolicy(ctx context.Context, p policy.Policy) (err error) {
 	x.do(func(i *instance) { err = ledgerView{i}.PublishPolicy(ctx, p) })
