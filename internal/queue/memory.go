@@ -375,7 +375,11 @@ func (m *Memory) NativeRedrive(mode job.Mode) (moved int) {
 func (m *Memory) NextVisible(mode job.Mode) (at time.Time, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	msg := m.pages[mode].next(m.now(), m.forget)
+	l := m.pages[mode]
+	if l == nil {
+		return time.Time{}, false // no such mode
+	}
+	msg := l.next(m.now(), m.forget)
 	if msg == nil {
 		return time.Time{}, false
 	}

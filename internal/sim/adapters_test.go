@@ -198,6 +198,32 @@ func TestSameSeedThroughAdapters(t *testing.T) {
 	}
 }
 
+// The oracles see through the clients too: some mutants that the first worlds find.
+func TestMutantsThroughAdapters(t *testing.T) {
+	found := map[string]bool{
+		"holds-ignored": false, "partial-errors-swallowed": false, "no-fence": false, "claimed-means-done": false, "guard-off": false,
+		"evidence-altered": false, "all-acknowledged": false, "other-bucket": false, "plan-not-kept": false, "run-gate-off": false,
+	}
+	p, c := NewPlayer(), newClients()
+	defer p.Close()
+	for _, k := range append(workerMutants(), otherMutants()...) {
+		if _, chosen := found[k.Name]; !chosen {
+			continue
+		}
+		for seed := uint64(1); seed <= 60 && !found[k.Name]; seed++ {
+			v := p.Play(seed, Options{Mutant: &k.Mutant, adapters: c.open}).Violation
+			if found[k.Name] = v != nil && v.Oracle != "A1"; v != nil {
+				t.Logf("%s: seed %d, %s", k.Name, seed, v.Oracle)
+			}
+		}
+	}
+	for name, was := range found {
+		if !was {
+			t.Errorf("%s is not found", name)
+		}
+	}
+}
+
 var instant = reflect.TypeFor[time.Time]()
 
 // differ says where two answers differ, "" for nowhere. Times are instants, and an absent

@@ -147,8 +147,11 @@ func (i *instance) compare(op string, x *exchange, err error) {
 		i.violate("A1", op+": it happened, and the client says "+outcome(err))
 	case x.commits == 0 && (err == nil || x.met == 0 && !x.yielded):
 		// Nothing happened, and the fake must see it so too.
+		rewrites := i.rewrites
 		if want := x.effect(); outcome(want) != outcome(err) {
 			i.violate("A1", op+": the client says "+outcome(err)+" and the fake "+outcome(want))
+		} else if i.rewrites > rewrites {
+			i.violate("A1", op+": the client says that it is done, and it is not")
 		}
 	}
 }

@@ -80,6 +80,11 @@ type moment struct {
 // tell holds a moment against every oracle that looks at its kind, and then lets the
 // truth take it in.
 func (w *world) tell(m *moment) {
+	switch m.kind {
+	case runWritten, pageWritten, holdWritten, approvalWritten, redriveWritten:
+		w.rewrites++
+	default: // may say again what is so
+	}
 	if m.at = w.clock(); w.nobody {
 		m.by = nil
 	}

@@ -72,11 +72,12 @@ type world struct {
 	calls  int
 	struck int
 	// asked and could are the faults that could happen after the last of the script.
-	asked   map[Strike]bool
-	could   []Strike
-	oracles *judges
-	truth   *truth
-	broken  *Violation
+	asked    map[Strike]bool
+	could    []Strike
+	oracles  *judges
+	truth    *truth
+	rewrites int // writes of rows that changed them
+	broken   *Violation
 
 	hash  uint64
 	trace io.Writer
