@@ -20,9 +20,15 @@ var (
 	update = flag.Bool("update", false, "find new seeds for the mutants whose own do not find them any more, and rewrite the README's table")
 )
 
-// pins are the seeds whose worlds find a mutant, by its name: the first one, and others
-// where another oracle finds it.
-type pins map[string][]uint64
+// pin is a world that is known to find a mutant, and the oracles that do in it.
+type pin struct {
+	seed uint64
+	by   []string
+}
+
+// pins are those of each mutant, by its name: the first world that finds it, and others in
+// which another oracle does.
+type pins map[string][]pin
 
 const pinsFile = "testdata/pins.txt"
 
@@ -36,11 +42,12 @@ func readPins(t *testing.T) pins {
 	for line := range strings.Lines(string(data)) {
 		words := strings.Fields(line)
 		for _, word := range words[1:] {
-			seed, err := strconv.ParseUint(word, 10, 64)
+			number, ids, _ := strings.Cut(word, ":")
+			seed, err := strconv.ParseUint(number, 10, 64)
 			if err != nil {
 				t.Fatal(err)
 			}
-			all[words[0]] = append(all[words[0]], seed)
+			all[words[0]] = append(all[words[0]], pin{seed, strings.Split(ids, ",")})
 		}
 	}
 	return all
@@ -50,12 +57,25 @@ func (p pins) write(t *testing.T) {
 	t.Helper()
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(p)) {
-		slices.Sort(p[name])
-		fmt.Fprintln(&b, name, strings.Trim(fmt.Sprint(slices.Compact(p[name])), "[]"))
+		b.WriteString(name)
+		for _, known := range p[name] {
+			fmt.Fprintf(&b, " %d:%s", known.seed, strings.Join(known.by, ","))
+		}
+		b.WriteString("\n")
 	}
 	if err := os.WriteFile(pinsFile, []byte(b.String()), 0o644); err != nil { //nolint:gosec // a file of the repository
 		t.Fatal(err)
 	}
+}
+
+// by returns the mutants that an oracle is known to find.
+func (p pins) by(id string) (names []string) {
+	for _, name := range slices.Sorted(maps.Keys(p)) {
+		if slices.ContainsFunc(p[name], func(known pin) bool { return slices.Contains(known.by, id) }) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 func mutants() []killer {
@@ -79,28 +99,24 @@ func TestMutants(t *testing.T) {
 	case *update:
 		repin(t, p)
 	}
-	known, saw := readPins(t), map[string]bool{}
+	known := readPins(t)
 	for _, k := range mutants() {
 		if *only != "" && *only != k.Name {
 			continue
 		}
 		t.Run(k.Name, func(t *testing.T) {
 			if len(known[k.Name]) == 0 {
-				t.Error("no world is known to find it")
+				t.Error("no world is known to find it; make golden looks for one")
 			}
-			for _, seed := range known[k.Name] {
-				ids := finders(p, k, seed)
-				if len(ids) == 0 {
-					t.Errorf("seed %d does not find it any more; make golden looks for another", seed)
-				}
-				for _, id := range ids {
-					saw[id] = true
+			for _, was := range known[k.Name] {
+				if by := finders(p, k, was.seed); !slices.Equal(by, was.by) {
+					t.Errorf("seed %d: found by %v, and by %v before; make golden looks again", was.seed, by, was.by)
 				}
 			}
 		})
 	}
 	for _, o := range Oracles() {
-		if !saw[o.ID] && alone[o.ID] == "" && *only == "" {
+		if len(known.by(o.ID)) == 0 && alone[o.ID] == "" {
 			t.Errorf("no mutant is found by %s", o.ID)
 		}
 	}
@@ -112,43 +128,45 @@ func finders(p *Player, k killer, seed uint64) []string {
 	if v == nil {
 		return nil
 	}
-	return append(v.Also, v.Oracle)
+	ids := append(v.Also, v.Oracle)
+	slices.Sort(ids)
+	return slices.Compact(ids)
 }
 
-// How many worlds are tried for a mutant that none is known to find, and for an oracle
-// that finds none in those.
+// In how many worlds a mutant is looked for that none is known to find; a mutant again for
+// an oracle that found it before, and finds nothing now; and any mutant for it.
 const (
-	most = 20_000
-	more = 300
+	most  = 20_000
+	twice = 1_000
+	other = 30
 )
 
-// repin keeps the seeds that still find their mutant, and looks for others where none
+// repin keeps the worlds that still find their mutant, and looks for others where none
 // does, or where an oracle finds nothing in them.
 func repin(t *testing.T, p *Player) {
-	known, kept, saw := readPins(t), pins{}, map[string]bool{}
-	keep := func(k killer, seed uint64, ids []string) {
-		kept[k.Name] = append(kept[k.Name], seed)
-		for _, id := range ids {
-			saw[id] = true
+	known, kept := readPins(t), pins{}
+	try := func(k killer, seed uint64, id string) bool {
+		by := finders(p, k, seed)
+		if len(by) == 0 || id != "" && !slices.Contains(by, id) {
+			return false
 		}
+		kept[k.Name] = append(kept[k.Name], pin{seed, by})
+		return true
 	}
 	for _, k := range mutants() {
-		for _, seed := range known[k.Name] {
-			if ids := finders(p, k, seed); len(ids) > 0 {
-				keep(k, seed, ids)
-			}
+		for _, was := range known[k.Name] {
+			try(k, was.seed, "")
 		}
-		for seed := uint64(1); kept[k.Name] == nil && seed <= most; seed++ {
-			if ids := finders(p, k, seed); len(ids) > 0 {
-				keep(k, seed, ids)
-			}
+		for seed := uint64(1); kept[k.Name] == nil && seed <= most && !try(k, seed, ""); seed++ {
 		}
 	}
 	for _, o := range Oracles() {
-		for at := 0; !saw[o.ID] && alone[o.ID] == "" && at < more*len(mutants()); at++ {
-			k, seed := mutants()[at%len(mutants())], uint64(1+at/len(mutants())) //nolint:gosec // small and positive
-			if ids := finders(p, k, seed); slices.Contains(ids, o.ID) {
-				keep(k, seed, ids)
+		before, missing := known.by(o.ID), len(kept.by(o.ID)) == 0 && alone[o.ID] == ""
+		for seed := uint64(1); missing && seed <= twice; seed++ {
+			for _, k := range mutants() {
+				if missing && (seed <= other || slices.Contains(before, k.Name)) {
+					missing = !try(k, seed, o.ID)
+				}
 			}
 		}
 	}
@@ -174,10 +192,10 @@ func countKills(t *testing.T, p *Player, k killer) {
 func TestNoMutant(t *testing.T) {
 	p := NewPlayer()
 	defer p.Close()
-	for name, seeds := range readPins(t) {
-		for _, seed := range seeds {
-			if r := p.Play(seed, Options{}); r.Violation != nil {
-				t.Errorf("seed %d, which finds %s: %s: %s", seed, name, r.Violation.Oracle, r.Violation.Text)
+	for name, known := range readPins(t) {
+		for _, was := range known {
+			if r := p.Play(was.seed, Options{}); r.Violation != nil {
+				t.Errorf("seed %d, which finds %s: %s: %s", was.seed, name, r.Violation.Oracle, r.Violation.Text)
 			}
 		}
 	}
