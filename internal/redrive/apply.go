@@ -166,9 +166,11 @@ func (m *move) all(ctx context.Context) (Applied, error) {
 	m.did.Remaining += len(rest)
 	if m.did.Remaining == 0 {
 		var clean, cut bool
+		began := m.now()
 		m.did.Swept, clean, cut = m.sweep(ctx, m.deadline)
-		// A call that moves nothing has all its time for the sweep, and no other has more.
-		hurried := cut && m.did.Moved > 0
+		// A call that moves nothing has all its time for the sweep, and no other has more:
+		// unless something held it up before.
+		hurried := cut && (m.did.Moved > 0 || m.deadline.Sub(began) < 2*m.Settings.TakeMargin)
 		m.did.Done = clean && !hurried && !m.held() && m.finish(ctx)
 	}
 	switch {

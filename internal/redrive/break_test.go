@@ -129,7 +129,13 @@ func TestRD08PlanDoesNotEndWithoutItsSweep(t *testing.T) {
 		t.Fatalf("%d letters", n)
 	}
 	r.Clock.Advance(r.Settings.FunctionTimeout + r.Settings.Visibility())
-	did, err := r.Resume(t.Context(), r.deadline(), plan.RedriveID)
+	// What reads the pages may take a call's time too.
+	slowly := r.another(func(c *redrive.Config) { c.Pages = slow{r.Ledger, r.Clock, time.Second} })
+	did, err := slowly.Resume(t.Context(), r.Clock.Now().Add(r.Settings.TakeMargin+4500*time.Millisecond), plan.RedriveID)
+	if err != nil || did.Before != 5 || did.Swept != 0 || did.Done {
+		t.Fatalf("%+v, %v", did, err)
+	}
+	did, err = r.Resume(t.Context(), r.deadline(), plan.RedriveID)
 	if err != nil || did.Swept != 5 || !did.Done {
 		t.Errorf("%+v, %v", did, err)
 	}

@@ -6,6 +6,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/expunge-aws/expunge/internal/audit"
+	"github.com/expunge-aws/expunge/internal/contract"
 	"github.com/expunge-aws/expunge/internal/enqueue"
 	"github.com/expunge-aws/expunge/internal/hold"
 	"github.com/expunge-aws/expunge/internal/job"
@@ -34,7 +36,7 @@ type steps struct {
 func (i *instance) worker(mode job.Mode) *worker.Worker {
 	l := ledgerView{i}
 	c := worker.Config{
-		Records: ledger.Pin(l), Writes: l, Holds: l, Artifacts: storeView{i}, Evidence: evidenceView{i}, Letters: queueView{i}, Audit: i, Clock: i,
+		Records: ledger.Pin(l), Writes: l, Holds: l, Artifacts: storeView{i}, Evidence: evidenceView{i}, Letters: queueView{i}, Audit: i.counted(contract.ServiceWorker), Clock: i,
 		Settings: i.settings, Region: region, Mode: mode, Code: code, NewOwner: i.newOwner, Jitter: i.jitter,
 	}
 	if i.mutant != nil && i.mutant.Worker != nil {
@@ -48,7 +50,7 @@ func (i *instance) worker(mode job.Mode) *worker.Worker {
 func (i *instance) enqueuer() *enqueue.Enqueuer {
 	l := ledgerView{i}
 	c := enqueue.Config{
-		Runs: l, Pages: l, Policies: l, Approvals: l, Lister: storeView{i}, Sender: queueView{i}, Audit: i, Clock: i, Settings: i.settings,
+		Runs: l, Pages: l, Policies: l, Approvals: l, Lister: storeView{i}, Sender: queueView{i}, Audit: i.counted(contract.ServiceEnqueue), Clock: i, Settings: i.settings,
 		Region: region, Deployed: i.deployed(), Code: code,
 	}
 	if i.mutant != nil && i.mutant.Enqueue != nil {
@@ -63,7 +65,7 @@ func (i *instance) redriver() *redrive.Redriver {
 	l, q := ledgerView{i}, queueView{i}
 	c := redrive.Config{
 		Pages: l, Runs: l, Policies: l, Approvals: l, Holds: l, Brakes: l, Orders: l, Plans: l, Schedule: l, Letters: q, Sender: q,
-		Evidence: evidenceView{i}, Audit: i, Clock: i, Settings: i.settings, Region: region, Code: code,
+		Evidence: evidenceView{i}, Audit: i.counted(contract.ServiceRedrive), Clock: i, Settings: i.settings, Region: region, Code: code,
 	}
 	if i.mutant != nil && i.mutant.Redrive != nil {
 		i.mutant.Redrive(&c, i)
@@ -77,7 +79,7 @@ func (i *instance) reconciler() *reconcile.Reconciler {
 	l := ledgerView{i}
 	c := reconcile.Config{
 		Index: l, Rows: l, Runs: l, Watches: l, Plans: l, Scans: resumeScans{starts{i}}, Redrives: resumeRedrives{starts{i}},
-		Evidence: evidenceView{i}, Queue: queueView{i}, Audit: i, Gauges: i, Clock: i, Settings: i.settings, Region: region,
+		Evidence: evidenceView{i}, Queue: queueView{i}, Audit: i.counted(contract.ServiceReconcile), Gauges: i, Clock: i, Settings: i.settings, Region: region,
 		Deployed: i.deployed(), Code: code,
 	}
 	if i.mutant != nil && i.mutant.Reconcile != nil {
@@ -91,7 +93,7 @@ func (i *instance) reconciler() *reconcile.Reconciler {
 func (i *instance) keeper() *hold.Keeper {
 	l := ledgerView{i}
 	c := hold.Config{
-		Holds: l, Entries: l, Runs: l, Pages: l, Prefixes: l, Evidence: evidenceView{i}, Lister: storeView{i}, Audit: i, Clock: i,
+		Holds: l, Entries: l, Runs: l, Pages: l, Prefixes: l, Evidence: evidenceView{i}, Lister: storeView{i}, Audit: i.counted(contract.ServiceHold), Clock: i,
 		Settings: i.settings, Region: region, Code: code,
 	}
 	if i.mutant != nil && i.mutant.Hold != nil {
@@ -101,6 +103,9 @@ func (i *instance) keeper() *hold.Keeper {
 	sure(err)
 	return k
 }
+
+// counted is the log of the instance, which measures what it counts.
+func (i *instance) counted(service string) audit.Sink { return audit.Counted(i, i, service) }
 
 // deployed is the policies that ship with the instance's release.
 func (i *instance) deployed() map[string]policy.Policy {
@@ -197,7 +202,9 @@ func (i *instance) handle(function string, s *steps, deadline time.Time, payload
 	case "redrive":
 		_, err = s.redrive.Handle(ctx, deadline, i.reads(function, payload))
 	case "reconcile":
-		_, _ = s.reconcile.Pass(ctx, deadline) // its schedule asks again soon
+		if _, failed := s.reconcile.Pass(ctx, deadline); failed == nil { // else its schedule asks again soon
+			i.tell(&moment{kind: passEnded, by: i})
+		}
 	}
 	i.log(i.p, "returns", outcome(err))
 	return err

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/expunge-aws/expunge/internal/audit"
@@ -148,6 +149,9 @@ func (v ledgerView) RunsOf(ctx context.Context, tenant string) ([]job.RunID, err
 
 // Pages reads the pages of a tenant in a run.
 func (v ledgerView) Pages(ctx context.Context, run job.RunID, tenant string, after *job.Page, limit int) ([]job.Page, error) {
+	if v.function == "enqueue" { // which reads on until there are none
+		limit = v.few(limit)
+	}
 	return ask(ctx, v, "pages", func(ctx context.Context, l *ledgers) ([]job.Page, error) {
 		return l.Pages(ctx, run, tenant, after, limit)
 	})
@@ -224,14 +228,16 @@ func (v ledgerView) OpenRuns(ctx context.Context) ([]job.Run, error) {
 
 // OpenPages reads the index of open pages.
 func (v ledgerView) OpenPages(ctx context.Context, after *job.Page, limit int) ([]job.Page, error) {
+	limit = v.few(limit)
 	all, err := ask(ctx, v, "open-pages", func(ctx context.Context, l *ledgers) ([]job.Page, error) { return l.OpenPages(ctx, after, limit) })
-	return lagging(v.world, all), err
+	return v.behind(all, after, func(p *job.Page) bool { return p.State.Open() || p.State == job.Dead && p.Death.LetterAt.IsZero() }), err
 }
 
 // DeadPages reads the index of dead pages.
 func (v ledgerView) DeadPages(ctx context.Context, after *job.Page, limit int) ([]job.Page, error) {
+	limit = v.few(limit)
 	all, err := ask(ctx, v, "dead-pages", func(ctx context.Context, l *ledgers) ([]job.Page, error) { return l.DeadPages(ctx, after, limit) })
-	return lagging(v.world, all), err
+	return v.behind(all, after, func(p *job.Page) bool { return p.State == job.Dead && !p.Death.LetterAt.IsZero() }), err
 }
 
 // OpenRedrives reads the index of redrives.
@@ -247,6 +253,28 @@ func lagging[T any](w *world, all []T) []T {
 		return append(all[:at:at], all[at+1:]...)
 	}
 	return all
+}
+
+// few is how many rows an answer has that may have so many.
+func (w *world) few(limit int) int {
+	if w.answers > 0 {
+		return min(limit, w.answers)
+	}
+	return limit
+}
+
+// behind is what an index of pages shows that is behind: it lacks a row, or shows one as it
+// was before, which shown would choose.
+func (w *world) behind(all []job.Page, after *job.Page, shown func(*job.Page) bool) []job.Page {
+	if len(w.truth.order) == 0 || after != nil || w.rates[IndexLags] == 0 || !w.chance.one(2) {
+		return lagging(w, all)
+	}
+	old := &pick(&w.chance, w.truth.order).was
+	if old.ID == "" || !shown(old) || !w.strikes(IndexLags) {
+		return all
+	}
+	rest := slices.DeleteFunc(all, func(p job.Page) bool { return p.ID == old.ID })
+	return append([]job.Page{*old}, rest...)
 }
 
 // Epoch reads a tenant's hold epoch.

@@ -34,6 +34,8 @@ const (
 	orderAnswered
 	emitted
 	measured
+	startAsked // reconcile asked for the run of a date, with or without an effect
+	passEnded  // of reconcile, without an error
 	worldEnded
 	momentKinds
 )
@@ -72,6 +74,8 @@ type moment struct {
 	asked  time.Time // when the question began
 	// request is what somebody ordered of redrive, answer what redrive answered.
 	request, answer any
+
+	scheduled time.Time // the date of which a run was asked for
 
 	event audit.Event
 	gauge audit.Measurement

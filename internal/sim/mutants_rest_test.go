@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/expunge-aws/expunge/internal/audit"
@@ -112,7 +113,7 @@ func unsent(_ context.Context, _ queueView, _ job.Mode, m []job.Message) (accept
 }
 
 func otherMutants() []killer {
-	return []killer{
+	return slices.Concat(runMutants(), redriveMutants(), []killer{
 		{Mutant: Mutant{Name: "guard-off", Enqueue: func(c *enqueue.Config, i *instance) {
 			c.Runs = scanned{ledgerView: ledgerView{i}, swap: func(ctx context.Context, l ledgerView, next job.Run) error {
 				if next.State == job.AwaitingApproval {
@@ -220,7 +221,7 @@ func otherMutants() []killer {
 		{Mutant: Mutant{Name: "hold-written-last", Hold: func(c *hold.Config, i *instance) { c.Holds = placed{ledgerView{i}} }}},
 		{Mutant: Mutant{Name: "hold-looks-at-nothing", Hold: func(c *hold.Config, i *instance) { c.Lister = lists{storeView{i}, true} }}},
 		{Mutant: Mutant{Name: "hold-unordered", Hold: func(c *hold.Config, i *instance) { c.Entries = orders{ledgerView: ledgerView{i}, forget: true} }}},
-	}
+	})
 }
 
 // hidden is an index that shows nothing.

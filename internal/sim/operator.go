@@ -198,6 +198,12 @@ func (w *world) decide() {
 			q.Op, f = redrive.OpReject, RunRejected
 		}
 		w.hit(f)
+		switch w.chance.n(6) {
+		case 0, 1:
+			q.Override = ""
+		case 2:
+			q.Fingerprint, q.By = "00000000000000000000000000000000", blind
+		}
 		w.call("redrive", q, nothing)
 	}
 }

@@ -257,6 +257,9 @@ func altered(t *truth, m *moment) string {
 }
 
 func secondRun(t *truth, m *moment) string {
+	if r := &m.run; r.RequestID == "" && r.ID != job.ScheduledRunID(r.Region, r.Policy, r.Scheduled) {
+		return "its name is another date's"
+	}
 	for id, run := range t.runs {
 		if a, b := &run, &m.run; id != b.ID && a.Policy == b.Policy && a.RequestID == b.RequestID && (a.RequestID != "" || a.Scheduled.Equal(b.Scheduled)) {
 			return "there is another run of it"

@@ -2,20 +2,23 @@ package sim
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/expunge-aws/expunge/internal/audit"
 	"github.com/expunge-aws/expunge/internal/contract"
 	"github.com/expunge-aws/expunge/internal/hold"
 	"github.com/expunge-aws/expunge/internal/job"
 )
 
-// restOracles look at messages, letters, evidence, answers, and at the end.
+// restOracles look at runs and redrives, at messages, letters, evidence, answers, and at
+// the end.
 func restOracles() []Oracle {
-	return []Oracle{
+	return slices.Concat(runOracles(), redriveOracles(), []Oracle{
 		{"S7", "a message that is no command of a page of ours is acknowledged only once it is a dead letter", on(messageAcked), swallowed},
 		{"S15", "a dead page's letter is removed only once its message is on its way or the page has ended", on(letterRemoved), lostLetter},
 		{"S16a", "reconcile sends no page again that has ended or has no attempt left", on(messageSent), sentAgain},
@@ -25,9 +28,9 @@ func restOracles() []Oracle {
 		{"F12", "what is called too late is gone, and nothing is in flight for longer than anything can land", on(holdAnswered), wrongAnswer},
 		{"F12a", "what was deleted since a hold was placed is told as in flight or too late", on(holdAnswered), untoldLoss},
 		{"L1", "every page is settled, or dead with its letter", on(worldEnded), lost},
-		{"L2", "once nothing goes wrong any more, every run comes to its end", on(worldEnded), stuck},
+		{"L2", "once nothing goes wrong any more, every run and every redrive comes to its end", on(worldEnded), stuck},
 		{"L3", "a date without a run is said", on(worldEnded), silent},
-	}
+	})
 }
 
 // pageOf returns the page whose command the body is, as the ledger has it.
@@ -76,7 +79,7 @@ func lostLetter(t *truth, m *moment) string {
 		return ""
 	case p.row.State == job.Dead && !p.row.Death.LetterAt.IsZero() && !t.lettered(m.removed.Body):
 		return "the page is dead, and it was the last copy"
-	case p.row.State == job.Redriven && !p.row.NextDue.After(p.row.RestartedAt):
+	case p.row.State == job.Redriven && (!p.row.NextDue.After(p.row.RestartedAt) || p.sent.Before(p.row.RestartedAt.Add(-skew))):
 		return "the message of the page is owed"
 	}
 	return ""
@@ -209,7 +212,7 @@ func lost(t *truth, _ *moment) string {
 	for _, p := range t.order {
 		switch run := t.runs[p.row.Run]; {
 		case run.State == job.AwaitingApproval, run.State == job.Rejected, p.row.State.Terminal():
-		case p.row.State == job.Dead && !p.row.Death.LetterAt.IsZero():
+		case p.row.State == job.Dead && t.ackable(p.row):
 		default:
 			return "page " + string(p.row.ID) + " is " + string(p.row.State)
 		}
@@ -218,6 +221,11 @@ func lost(t *truth, _ *moment) string {
 }
 
 func stuck(t *truth, _ *moment) string {
+	for _, r := range t.redrives {
+		if r.Open() {
+			return "redrive " + string(r.ID) + " is not closed"
+		}
+	}
 	for _, run := range t.w.ledger.Runs() {
 		if run.Open() {
 			return "run " + string(run.ID) + " is " + string(run.State)
@@ -228,8 +236,17 @@ func stuck(t *truth, _ *moment) string {
 
 func silent(t *truth, _ *moment) string {
 	for _, d := range t.w.dues() {
+		watch, err := t.w.ledger.Watch(context.Background(), d.policy)
+		sure(err)
 		id := job.ScheduledRunID(region, d.policy, d.scheduled)
-		if _, ran := t.runs[id]; !ran && !t.missed[id] && d.watched {
+		_, ran := t.runs[id]
+		switch {
+		case watch.Rev == 0:
+			return "nobody has begun to look at the schedule of " + d.policy
+		case ran || !d.scheduled.After(watch.Since):
+		case t.missed[id].IsZero():
+			return "the date of " + d.policy + " has no run, and no " + string(audit.DateMissed)
+		case t.missed[id].After(t.measuredMissed[d.policy]):
 			return "the date of " + d.policy + " has no run, and no " + string(contract.MissedDates)
 		}
 	}

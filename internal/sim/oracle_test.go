@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/expunge-aws/expunge/internal/artifact"
+	"github.com/expunge-aws/expunge/internal/audit"
 	"github.com/expunge-aws/expunge/internal/hold"
 	"github.com/expunge-aws/expunge/internal/job"
 	"github.com/expunge-aws/expunge/internal/receipt"
@@ -14,7 +15,7 @@ import (
 
 // alone are the oracles that are shown what they look for here: in a world another one
 // always sees it first, or it takes more luck than a test has.
-var alone = map[string]string{"S11": "TestTwoOutcomesAreSeen", "S18": "TestADeleteOfWhatWasHeldIsSeen"}
+var alone = map[string]string{"S11": "TestTwoOutcomesAreSeen", "S18": "TestADeleteOfWhatWasHeldIsSeen", "E7b": "TestAForgottenOrderIsSeen"}
 
 func lookFor(id string) func(*truth, *moment) string {
 	for _, o := range Oracles() {
@@ -74,6 +75,23 @@ func TestADeleteOfWhatWasHeldIsSeen(t *testing.T) {
 	}
 	if s18(w.truth, at(2)) != "" {
 		t.Error("what was decided after the hold was released may be deleted")
+	}
+}
+
+// E7: an order that was taken and does not stand in the ledger as it was given.
+func TestAForgottenOrderIsSeen(t *testing.T) {
+	p := NewPlayer()
+	defer p.Close()
+	w := newWorld(1, p.lib, Options{})
+	defer w.close()
+	e := audit.Entry{At: w.clock(), Act: audit.BrakeSet, Region: region, By: "sim", Reason: "ordered in a simulation"}
+	w.truth.entries = []audit.Entry{e}
+	if lookFor("E7b")(w.truth, &moment{kind: worldEnded}) == "" {
+		t.Error("an order that is nowhere is not seen")
+	}
+	sure(w.ledger.PutEntry(context.Background(), e))
+	if text := lookFor("E7b")(w.truth, &moment{kind: worldEnded}); text != "" {
+		t.Error(text)
 	}
 }
 

@@ -102,8 +102,12 @@ func (v queueView) Delay(ctx context.Context, d job.Delivery, wait time.Duration
 
 // Letters receives dead letters.
 func (v queueView) Letters(ctx context.Context, limit int) ([]job.DeadLetter, error) {
-	return read(ctx, v.instance, &letterCalls, "letters", func() ([]job.DeadLetter, error) { return v.mail.Letters(ctx, limit) },
+	got, err := read(ctx, v.instance, &letterCalls, "letters", func() ([]job.DeadLetter, error) { return v.mail.Letters(ctx, limit) },
 		func(ctx context.Context) ([]job.DeadLetter, error) { return v.far.mail(v.instance).Letters(ctx, limit) })
+	for _, d := range got {
+		v.truth.hands[d.MessageID] = hand{v.instance, v.clock()}
+	}
+	return got, err
 }
 
 // Peek looks at dead letters.
@@ -158,7 +162,11 @@ type starts struct{ *instance }
 
 // Start asks enqueue for the run of a scheduled instant.
 func (s starts) Start(_ context.Context, _ time.Time, policy string, scheduled time.Time) error {
-	return s.async("start-scan", "enqueue", tick(policy, scheduled))
+	err := s.async("start-scan", "enqueue", tick(policy, scheduled))
+	if err == nil {
+		s.tell(&moment{kind: startAsked, name: policy, scheduled: scheduled, by: s.instance})
+	}
+	return err
 }
 
 // resumeScans and resumeRedrives are the two things that reconcile asks others to go

@@ -139,7 +139,7 @@ const (
 // converge lets the world come to rest. Holds are asked about at last, for an answer
 // must stay true.
 func (w *world) converge() {
-	w.faulty = false
+	w.faulty, w.calm = false, w.clock()
 	for end := w.now + convergeWithin; w.now < end && w.broken == nil; {
 		if w.rests() {
 			w.askHolds()
@@ -161,6 +161,11 @@ func (w *world) rests() bool {
 		_, ran := w.truth.runs[job.ScheduledRunID(region, d.policy, d.scheduled)]
 		looked := max(w.safety, d.scheduled.Sub(w.epoch)+w.settings.MissedAfter) + 30*time.Minute // two passes after both
 		if !ran && w.now < looked {
+			return false
+		}
+	}
+	for _, r := range w.truth.redrives {
+		if r.Open() {
 			return false
 		}
 	}

@@ -38,7 +38,19 @@ type truth struct {
 	autos     []autoTruth       // since when a schedule may redrive what
 	letters   map[string]bool   // bodies that were ever written as a dead letter
 	drills    map[string][]byte // what was kept of drills, by name
-	missed    map[job.RunID]bool
+	// missed is when a date was called missed last, by the run that it should have.
+	missed map[job.RunID]time.Time
+	// newestMissed is the newest of these dates of each policy, asked are those of which a run was asked
+	// for, and measuredMissed is when a number of them was measured last.
+	newestMissed   map[string]time.Time
+	asked          map[job.RunID]bool
+	measuredMissed map[string]time.Time
+	said           map[about]time.Time
+	gauges         map[gauge]measure
+	// moves are when an instance moved a page back.
+	moves map[*instance][]time.Time
+	// hands are who received a dead letter last, by the id of its message.
+	hands map[string]hand
 	// touched are the keys that somebody else changed.
 	touched map[string]bool
 	// twins counts objects that were deleted although they are younger than the cutoff,
@@ -60,6 +72,29 @@ type autoTruth struct {
 	auto  job.AutoRedrive
 }
 
+// about is an event about a page or, where it names none, about a run.
+type about struct {
+	event audit.Name
+	id    string
+}
+
+// gauge is what an instance measures of a policy.
+type gauge struct {
+	by     *instance
+	metric contract.Metric
+	policy string
+}
+
+type hand struct {
+	by *instance
+	at time.Time
+}
+
+type measure struct {
+	at    time.Time
+	value float64
+}
+
 type runItem struct {
 	run job.RunID
 	ref job.Ref
@@ -68,11 +103,17 @@ type runItem struct {
 // pageTruth is a page, and what its claims did.
 type pageTruth struct {
 	row     job.Page
+	was     job.Page  // the row that it replaced
+	since   time.Time // when the row was written
 	effects []artifact.Effect
 	// ackable is when the page was last in a state in which its message may go.
 	ackable time.Time
 	// restored are the keys under which a wrong marker was taken away again.
 	restored map[string]bool
+	// sent is when its message was accepted last, resent when that was by reconcile, whose
+	// row then had the revision.
+	sent, resent time.Time
+	resentRev    int64
 }
 
 // holdTruth is a hold, and what was answered about it.
@@ -91,7 +132,9 @@ func newTruth(w *world) *truth {
 		w: w, runs: map[job.RunID]job.Run{}, pages: map[job.PageID]*pageTruth{}, claims: map[string]job.Page{},
 		docs: map[string]*receipt.Document{}, holds: map[string]*holdTruth{}, settled: map[runItem]job.PageID{},
 		answered: map[job.Item]job.PageID{}, redrives: map[job.RedriveID]job.Redrive{}, letters: map[string]bool{},
-		missed: map[job.RunID]bool{}, drills: map[string][]byte{}, approvals: map[string][]policy.Approval{}, touched: map[string]bool{},
+		missed: map[job.RunID]time.Time{}, drills: map[string][]byte{}, approvals: map[string][]policy.Approval{}, touched: map[string]bool{}, newestMissed: map[string]time.Time{},
+		asked: map[job.RunID]bool{}, measuredMissed: map[string]time.Time{}, said: map[about]time.Time{}, gauges: map[gauge]measure{},
+		moves: map[*instance][]time.Time{}, hands: map[string]hand{},
 	}
 }
 
@@ -131,9 +174,16 @@ func (t *truth) take(m *moment) {
 		t.takeEffect(m)
 	case holdAnswered:
 		t.promise(m.status)
+	case messageSent:
+		t.takeMessage(m)
+	case startAsked:
+		t.asked[job.ScheduledRunID(region, m.name, m.scheduled)] = true
 	case emitted:
-		if m.event.Event == audit.DateMissed {
-			t.missed[m.event.RunID] = true
+		t.takeEvent(m)
+	case measured:
+		t.gauges[gauge{m.by, m.gauge.Metric, m.gauge.Policy}] = measure{m.at, m.gauge.Value}
+		if m.gauge.Metric == contract.MissedDates {
+			t.measuredMissed[m.gauge.Policy] = m.at
 		}
 	default: // nothing to remember
 	}
@@ -151,6 +201,31 @@ func (t *truth) takeBrake(m *moment) {
 	}
 }
 
+func (t *truth) takeEvent(m *moment) {
+	e := &m.event
+	id := string(e.JobID)
+	if id == "" {
+		id = string(e.RunID)
+	}
+	t.said[about{e.Event, id}] = m.at
+	if e.Event == audit.DateMissed {
+		t.missed[e.RunID] = m.at
+		if e.Scheduled.After(t.newestMissed[e.Policy]) {
+			t.newestMissed[e.Policy] = e.Scheduled
+		}
+	}
+}
+
+func (t *truth) takeMessage(m *moment) {
+	p := t.pageOf(m.message.Body)
+	if p == nil || t.w.refusesEntry(m.message.ID) {
+		return
+	}
+	if p.sent = m.at; m.by != nil && m.by.function == "reconcile" {
+		p.resent, p.resentRev = m.at, p.row.Rev
+	}
+}
+
 func (t *truth) takePage(m *moment) {
 	p := t.pages[m.page.ID]
 	if p == nil {
@@ -161,7 +236,10 @@ func (t *truth) takePage(m *moment) {
 	if t.ackable(p.row) {
 		p.ackable = m.at
 	}
-	p.row = m.page
+	p.row, p.was, p.since = m.page, m.was, m.at
+	if m.by != nil && m.page.State == job.Redriven && m.was.State == job.Dead && !m.page.Abandoned {
+		t.moves[m.by] = append(t.moves[m.by], m.at)
+	}
 	if s := m.page.State; s == job.Claimed || s == job.Intended {
 		t.claims[m.page.Owner] = m.page
 	}
@@ -169,7 +247,7 @@ func (t *truth) takePage(m *moment) {
 		t.resumes++
 	}
 	for _, c := range m.children {
-		child := &pageTruth{row: c, restored: map[string]bool{}}
+		child := &pageTruth{row: c, since: m.at, restored: map[string]bool{}}
 		t.pages[c.ID] = child
 		t.order = append(t.order, child)
 	}

@@ -47,6 +47,7 @@ type world struct {
 	// looked at next.
 	working map[job.Mode]int
 	polling map[job.Mode]time.Duration
+	answers int            // the most pages in an answer of an index, 0 for as many as are asked for
 	waiting int            // invocations that are to be tried again
 	owners  int            // claims so far
 	held    int            // holds that were ordered
@@ -58,15 +59,19 @@ type world struct {
 	barredUntil time.Duration
 	// lostFrom and lostUntil are when the policies are lost from the ledger.
 	lostFrom, lostUntil time.Duration
-	landing             *flight // the delete that is taking effect
-	nobody              bool    // what takes effect is nobody's any more
-	listedKey           string  // of an object that was just listed
+	// behindhand: nobody has looked at the schedule for two days.
+	behindhand bool
+	landing    *flight // the delete that is taking effect
+	nobody     bool    // what takes effect is nobody's any more
+	listedKey  string  // of an object that was just listed
 	// current is the policy version that is deployed; released: it is the next release's.
 	current  policy.Policy
 	released bool
 
 	// faulty: the safety phase, in which things go wrong.
 	faulty bool
+	// calm is since when nothing goes wrong any more, zero before.
+	calm   time.Time
 	hits   Hits
 	script []Strike
 	calls  int
@@ -98,6 +103,10 @@ func newWorld(seed uint64, lib *library, o Options) *world {
 	w.chance.flat, w.asked = o.Script != nil, map[Strike]bool{}
 	w.setup = drawSetup(seed, &w.chance, lib, o.Script != nil)
 	w.epoch, w.current = w.begins, w.policy
+	if o.Script == nil && seed%4 == 1 {
+		w.answers = 2
+	}
+	w.behindhand = o.Script == nil && seed%8 == 3
 	w.truth = newTruth(w)
 	w.ledger, w.evidence = ledger.NewMemory(), &evidence.Memory{}
 	w.rows = ledgersOf(w.ledger)
