@@ -78,6 +78,7 @@ type flight struct {
 	d     job.Deletion
 	page  job.Page  // its sender's claim: the row as the sender last wrote it
 	until time.Time // when its signature is over: nothing of it lands later
+	alone bool      // nobody waits for its answer any more
 }
 
 // signatureLife is how long S3 takes a signed request.
@@ -143,6 +144,7 @@ func (v storeView) Delete(ctx context.Context, d job.Deletion) ([]job.Answer, er
 
 // fly lets a request land whose sender does not wait for it any more.
 func (w *world) fly(f *flight, d time.Duration) {
+	f.alone = true
 	w.at(min(d, signatureLife), func() {
 		_, err := w.land(context.Background(), f)
 		w.log(nil, "delete", "lands late: "+outcome(err))

@@ -39,6 +39,7 @@ type truth struct {
 	letters   map[string]bool   // bodies that were ever written as a dead letter
 	drills    map[string][]byte // what was kept of drills, by name
 	missed    map[job.RunID]bool
+	told      map[string]bool // messages of which an event says what they came to
 	// touched are the keys that somebody else changed.
 	touched map[string]bool
 	// twins counts objects that were deleted although they are younger than the cutoff,
@@ -73,17 +74,24 @@ type pageTruth struct {
 	ackable time.Time
 	// restored are the keys under which a wrong marker was taken away again.
 	restored map[string]bool
+	// hid are the keys at which a request that somebody waited for has hidden a later
+	// upload of the same bytes, and when that was uploaded.
+	hid map[string]time.Time
+	// givenUp: it was discarded as a dead page, and what it still owed stands in its row
+	// alone.
+	givenUp bool
+}
+
+func newPageTruth(row job.Page) *pageTruth {
+	return &pageTruth{row: row, restored: map[string]bool{}, hid: map[string]time.Time{}}
 }
 
 // holdTruth is a hold, and what was answered about it.
 type holdTruth struct {
 	hold     hold.Hold
+	placed   time.Time // when it was written, and when its release was; zero before
+	released time.Time
 	promised map[string]bool // keys of which HELD was answered
-}
-
-// covers reports whether the hold is about the key. A hold reaches no other tenant.
-func (h *holdTruth) covers(key string) bool {
-	return tenantIn(key) == h.hold.Tenant && h.hold.Covers(key)
 }
 
 func newTruth(w *world) *truth {
@@ -91,7 +99,7 @@ func newTruth(w *world) *truth {
 		w: w, runs: map[job.RunID]job.Run{}, pages: map[job.PageID]*pageTruth{}, claims: map[string]job.Page{},
 		docs: map[string]*receipt.Document{}, holds: map[string]*holdTruth{}, settled: map[runItem]job.PageID{},
 		answered: map[job.Item]job.PageID{}, redrives: map[job.RedriveID]job.Redrive{}, letters: map[string]bool{},
-		missed: map[job.RunID]bool{}, drills: map[string][]byte{}, approvals: map[string][]policy.Approval{}, touched: map[string]bool{},
+		missed: map[job.RunID]bool{}, told: map[string]bool{}, drills: map[string][]byte{}, approvals: map[string][]policy.Approval{}, touched: map[string]bool{},
 	}
 }
 
@@ -104,9 +112,9 @@ func (t *truth) take(m *moment) {
 		t.takePage(m)
 	case holdWritten:
 		if h, known := t.holds[m.hold.ID]; known {
-			h.hold.ReleasedAt = m.hold.ReleasedAt
-		} else if m.hold.Active() {
-			t.holds[m.hold.ID] = &holdTruth{hold: m.hold, promised: map[string]bool{}}
+			h.hold.ReleasedAt, h.released = m.hold.ReleasedAt, m.at
+		} else if m.hold.ReleasedAt.IsZero() {
+			t.holds[m.hold.ID] = &holdTruth{hold: m.hold, placed: m.at, promised: map[string]bool{}}
 		}
 	case brakeWritten:
 		t.takeBrake(m)
@@ -132,9 +140,7 @@ func (t *truth) take(m *moment) {
 	case holdAnswered:
 		t.promise(m.status)
 	case emitted:
-		if m.event.Event == audit.DateMissed {
-			t.missed[m.event.RunID] = true
-		}
+		t.hear(&m.event)
 	default: // nothing to remember
 	}
 }
@@ -151,17 +157,28 @@ func (t *truth) takeBrake(m *moment) {
 	}
 }
 
+// hear notes what an event says.
+func (t *truth) hear(e *audit.Event) {
+	switch e.Event {
+	case audit.DateMissed:
+		t.missed[e.RunID] = true
+	case audit.Succeeded, audit.Discarded, audit.Parked, audit.DeadLettered, audit.DuplicateObserved, audit.RedriveRefused:
+		t.told[e.MessageID] = true
+	default: // nothing that an oracle asks for
+	}
+}
+
 func (t *truth) takePage(m *moment) {
 	p := t.pages[m.page.ID]
 	if p == nil {
-		p = &pageTruth{restored: map[string]bool{}}
+		p = newPageTruth(job.Page{})
 		t.pages[m.page.ID] = p
 		t.order = append(t.order, p)
 	}
 	if t.ackable(p.row) {
 		p.ackable = m.at
 	}
-	p.row = m.page
+	p.row, p.givenUp = m.page, m.was.State == job.Dead && m.page.State == job.Discarded
 	if s := m.page.State; s == job.Claimed || s == job.Intended {
 		t.claims[m.page.Owner] = m.page
 	}
@@ -169,11 +186,11 @@ func (t *truth) takePage(m *moment) {
 		t.resumes++
 	}
 	for _, c := range m.children {
-		child := &pageTruth{row: c, restored: map[string]bool{}}
+		child := newPageTruth(c)
 		t.pages[c.ID] = child
 		t.order = append(t.order, child)
 	}
-	if !m.page.State.Terminal() || m.page.Receipt == "" {
+	if !ended(m.page) || m.page.Receipt == "" {
 		return
 	}
 	for _, l := range t.receipt(m.page).Lines {
@@ -181,7 +198,7 @@ func (t *truth) takePage(m *moment) {
 			continue
 		}
 		t.settled[runItem{m.page.Run, l.Ref()}] = m.page.ID
-		if l.Proof == job.Answered && l.Outcome.Deletes() {
+		if l.Proof == job.Answered && deleted(l.Outcome) {
 			t.answered[l.Item] = m.page.ID
 		}
 	}
@@ -191,12 +208,18 @@ func (t *truth) takeEffect(m *moment) {
 	if m.flight == nil || m.effect.Restored {
 		if p := t.planner(m.effect.Item.Key); p != nil {
 			p.restored[m.effect.Item.Key] = true
+			delete(p.hid, m.effect.Item.Key)
 		}
 		return
 	}
 	t.deletes++
-	if p := t.pages[m.flight.page.ID]; p != nil {
-		p.effects = append(p.effects, m.effect)
+	p := t.pages[m.flight.page.ID]
+	if p == nil {
+		return
+	}
+	p.effects = append(p.effects, m.effect)
+	if m.effect.Marker && !m.flight.alone && twin(t, m) {
+		p.hid[m.effect.Item.Key] = m.effect.Item.Modified
 	}
 }
 
@@ -215,7 +238,7 @@ func (t *truth) planner(key string) *pageTruth {
 // ackable reports whether the message of a page may be acknowledged (E1).
 func (t *truth) ackable(p job.Page) bool {
 	switch {
-	case p.State.Terminal(), p.State == job.Planned:
+	case ended(p), p.State == job.Planned:
 		return true
 	case p.State == job.Dead:
 		return !p.Death.LetterAt.IsZero() && t.letters[string(job.NewCommand(t.runs[p.Run], p).Encode())]

@@ -1,0 +1,106 @@
+package sim
+
+import (
+	"bytes"
+	"time"
+
+	"github.com/expunge-aws/expunge/internal/audit"
+	"github.com/expunge-aws/expunge/internal/job"
+)
+
+// saidOracles look at what is said of a message: by an event, by a dead letter, and by
+// giving it back.
+func saidOracles() []Oracle {
+	return []Oracle{
+		{"E8", "what a message came to is told by an event before it is acknowledged", on(messageAcked), silentAck},
+		{"E8a", "what an event counts of a page that has ended is what its row says", on(emitted), miscounted},
+		{"S7a", "a dead letter says why it is one, and of which page", on(letterWritten), mislabelled},
+		{"S7b", "a message of a newer schema is left to a newer worker for as long as the queue has it", on(letterWritten), impatient},
+		{"L2a", "the message of a page that had ended does not come back once nothing goes wrong any more", on(messageReturned), undying},
+	}
+}
+
+// silentAck excuses a page whose run was not released: nobody has looked at it yet (F8).
+func silentAck(t *truth, m *moment) string {
+	if t.told[m.delivery.MessageID] {
+		return ""
+	}
+	if p := t.pageOf(m.delivery.Body); p != nil {
+		switch run := t.runs[p.row.Run]; {
+		case run.State != job.Released && run.State != job.Closed, run.ReleasedAt.Add(skew).After(m.asked):
+			return ""
+		}
+	}
+	return "nothing is said of message " + m.delivery.MessageID
+}
+
+func miscounted(t *truth, m *moment) string {
+	e := &m.event
+	p := t.pages[e.JobID]
+	if e.Event != audit.Succeeded && e.Event != audit.Discarded || m.by.function != string(job.Enforce) && m.by.function != string(job.ReportOnly) {
+		return ""
+	}
+	if p == nil || !ended(p.row) {
+		return "page " + string(e.JobID) + " has not ended"
+	}
+	all := 0
+	for _, n := range p.row.Counts {
+		all += n
+	}
+	if c := p.row.Counts; e.Count != all || e.Deleted != c[job.Deleted]+c[job.DeletedMarkerOnly] || e.Held != c[job.Held] {
+		return "the row of page " + string(e.JobID) + " says otherwise"
+	}
+	return ""
+}
+
+// mislabelled knows what each body is. Nobody but a worker reads bodies.
+func mislabelled(t *truth, m *moment) string {
+	l := &m.letter
+	p := t.pageOf(l.Body)
+	c, err := job.Decode(readNext(l.Body))
+	why := "the reason is " + string(l.Reason)
+	switch {
+	case !bytes.Equal(readNext(l.Body), l.Body) && l.Reason != job.ReasonNewerSchema,
+		err != nil && l.Reason != job.ReasonMalformed && l.Reason != job.ReasonUnsupportedSchema,
+		err == nil && c.Region != region && l.Reason != job.ReasonWrongRegion:
+		return why
+	case l.Reason == job.ReasonNewerSchema, err != nil, c.Region != region:
+		return ""
+	case l.RunID != c.RunID || l.PageID != c.PageID || l.Policy != c.Policy || l.Version != c.PolicyVersion || l.Region != c.Region:
+		return "it is said to be of another page"
+	case p == nil:
+		if l.Reason != job.ReasonUnknownRun && l.Reason != job.ReasonUnknownPage && l.Reason != job.ReasonUnknownPolicy && l.Reason != job.ReasonHashMismatch {
+			return why
+		}
+	case m.by != nil && m.by.function != "reconcile" && m.by.function != string(t.runs[p.row.Run].Mode):
+		if l.Reason != job.ReasonWrongQueue {
+			return why
+		}
+	case p.row.State == job.Dead && (l.Reason != p.row.Death.Reason || l.Attempts != p.row.Attempts):
+		return why + ", and the page died of " + string(p.row.Death.Reason)
+	}
+	return ""
+}
+
+// impatient leaves out the queues that give a message up after few receives: copies of it
+// may use them up at once.
+func impatient(t *truth, m *moment) string {
+	l := &m.letter
+	if waited := l.FailedAt.Sub(l.FirstAt); l.Reason == job.ReasonNewerSchema && t.w.settings.MaxReceives >= 6 && waited+skew < t.w.settings.Visibility() {
+		return "it waited for " + waited.String()
+	}
+	return ""
+}
+
+// undying leaves out batches that took so long that the worker may have had no time left.
+func undying(t *truth, m *moment) string {
+	p := t.pageOf(m.delivery.Body)
+	calm := t.w.epoch.Add(t.w.safety + time.Minute)
+	if p == nil || t.runs[p.row.Run].Mode != m.mode || !ended(p.row) || m.asked.Before(calm) || m.at.Sub(m.asked) > t.w.settings.FunctionTimeout/3 {
+		return ""
+	}
+	if p.row.SettledAt.Add(skew).Before(m.asked) {
+		return "page " + string(p.row.ID) + " ended at " + p.row.SettledAt.String()
+	}
+	return ""
+}
