@@ -92,11 +92,13 @@ func impatient(t *truth, m *moment) string {
 	return ""
 }
 
-// undying leaves out batches that took so long that the worker may have had no time left.
+// undying leaves out messages that only a worker of the next release reads, and batches
+// that took so long that the worker may have had no time left.
 func undying(t *truth, m *moment) string {
 	p := t.pageOf(m.delivery.Body)
+	newer := !bytes.Equal(readNext(m.delivery.Body), m.delivery.Body)
 	calm := t.w.epoch.Add(t.w.safety + time.Minute)
-	if p == nil || t.runs[p.row.Run].Mode != m.mode || !ended(p.row) || m.asked.Before(calm) || m.at.Sub(m.asked) > t.w.settings.FunctionTimeout/3 {
+	if p == nil || newer || t.runs[p.row.Run].Mode != m.mode || !ended(p.row) || m.asked.Before(calm) || m.at.Sub(m.asked) > t.w.settings.FunctionTimeout/3 {
 		return ""
 	}
 	if p.row.SettledAt.Add(skew).Before(m.asked) {

@@ -48,8 +48,12 @@ func (v storeView) List(ctx context.Context, q job.Query) (job.Listing, error) {
 	})
 }
 
-// noteListed remembers one of the keys that were listed.
+// noteListed remembers one of the keys that were listed, and lets what is on its way to
+// them arrive.
 func (v storeView) noteListed(l job.Listing) {
+	if v.script == nil && v.function == string(job.Enforce) {
+		v.hasten()
+	}
 	if n := len(l.Items); n > 0 {
 		if key := l.Items[v.chance.n(n)].Key; slices.Contains(v.keys, key) {
 			v.listedKey = key
@@ -145,10 +149,29 @@ func (v storeView) Delete(ctx context.Context, d job.Deletion) ([]job.Answer, er
 // fly lets a request land whose sender does not wait for it any more.
 func (w *world) fly(f *flight, d time.Duration) {
 	f.alone = true
-	w.at(min(d, signatureLife), func() {
-		_, err := w.land(context.Background(), f)
-		w.log(nil, "delete", "lands late: "+outcome(err))
-	})
+	w.ghosts = append(w.ghosts, f)
+	w.at(min(d, signatureLife), func() { w.arrive(f) })
+}
+
+// arrive lets a request land that is still on its way.
+func (w *world) arrive(f *flight) {
+	at := slices.Index(w.ghosts, f)
+	if at < 0 {
+		return
+	}
+	w.ghosts = slices.Delete(w.ghosts, at, at+1)
+	_, err := w.land(context.Background(), f)
+	w.log(nil, "delete", "lands late: "+outcome(err))
+}
+
+// hasten lets what is on its way land in the milliseconds after a look: then the looker
+// acts on what is not there any more.
+func (w *world) hasten() {
+	for _, f := range w.ghosts {
+		if w.chance.one(3) {
+			w.at(w.chance.within(0, 60*time.Millisecond), func() { w.arrive(f) })
+		}
+	}
 }
 
 // between sends a request whose keys are taken one by one while others act. It goes on
