@@ -143,7 +143,7 @@ func wakened(_ *truth, m *moment) string {
 // many candidates as were recorded does not hold is left to the next run (F14).
 func passedOver(t *truth, m *moment) string {
 	run := t.runs[m.page.Run]
-	if m.page.State != job.Completed {
+	if !ended(m.page) || m.was.State == job.Dead {
 		return ""
 	}
 	lines := t.receipt(m.page).Lines
@@ -153,7 +153,7 @@ func passedOver(t *truth, m *moment) string {
 			return l.Key + " has no outcome"
 		}
 	}
-	if m.page.Kind != job.RangePage || len(lines) >= m.page.Candidates {
+	if m.page.State != job.Completed || m.page.Kind != job.RangePage || len(lines) >= m.page.Candidates {
 		return ""
 	}
 	stands := t.w.store.Objects

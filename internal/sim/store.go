@@ -64,6 +64,11 @@ func (v storeView) noteListed(l job.Listing) {
 // Standing looks at what remains of items.
 func (v storeView) Standing(ctx context.Context, bucket string, items []job.Item) ([]job.Standing, error) {
 	return read(ctx, v.instance, &storeCalls, "standing", func() ([]job.Standing, error) {
+		if v.script == nil && v.faulty && v.truth.buries() && v.chance.one(3) { // when it matters most
+			v.hit(StoreLost)
+			v.log(v.p, "standing", "unread")
+			return nil, network("standing")
+		}
 		said, err := v.wares.Standing(ctx, bucket, items)
 		if len(said) > 0 && v.strikes(AnswersCut) {
 			said = said[:v.chance.n(len(said))]

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -221,6 +222,11 @@ func (t *truth) takeEffect(m *moment) {
 	if m.effect.Marker && !m.flight.alone && twin(t, m) {
 		p.hid[m.effect.Item.Key] = m.effect.Item.Modified
 	}
+}
+
+// buries reports whether a later upload lies under a marker of ours.
+func (t *truth) buries() bool {
+	return slices.ContainsFunc(t.order, func(p *pageTruth) bool { return len(p.hid) > 0 && !ended(p.row) })
 }
 
 // planner returns the page whose effect hid the key last.
