@@ -6,6 +6,7 @@ import (
 
 	"github.com/expunge-aws/expunge/internal/audit"
 	"github.com/expunge-aws/expunge/internal/job"
+	"github.com/expunge-aws/expunge/internal/receipt"
 )
 
 // saidOracles look at what is said of a message: by an event, by a dead letter, and by
@@ -16,6 +17,9 @@ func saidOracles() []Oracle {
 		{"E8a", "what an event counts of a page that has ended is what its row says", on(emitted), miscounted},
 		{"S7a", "a dead letter says why it is one, and of which page", on(letterWritten), mislabelled},
 		{"S7b", "a message of a newer schema is left to a newer worker for as long as the queue has it", on(letterWritten), impatient},
+		{"F17", "a page that was given up sends no delete, commits no intent, and ends as discarded", on(deleteSent, pageWritten), notGivenUp},
+		{"S20b", "a page is called quiet only once nothing of its intents can land any more", on(pageWritten), quietEarly},
+		{"E6b", "what a claim knows and has put into a receipt is named by the row that it writes next", on(pageWritten), forgotten},
 		{"L2a", "the message of a page that had ended does not come back once nothing goes wrong any more", on(messageReturned), undying},
 	}
 }
@@ -88,6 +92,42 @@ func impatient(t *truth, m *moment) string {
 	l := &m.letter
 	if waited := l.FailedAt.Sub(l.FirstAt); l.Reason == job.ReasonNewerSchema && t.w.settings.MaxReceives >= 6 && waited+skew < t.w.settings.Visibility() {
 		return "it waited for " + waited.String()
+	}
+	return ""
+}
+
+func notGivenUp(_ *truth, m *moment) string {
+	p := m.page
+	if m.kind == deleteSent {
+		p = m.flight.page
+	}
+	if p.Abandoned && (m.kind == deleteSent || p.State == job.Intended || p.State == job.Completed) {
+		return "page " + string(p.ID) + " was given up"
+	}
+	return ""
+}
+
+func quietEarly(t *truth, m *moment) string {
+	p := &m.page
+	if p.QuietAt.Before(m.was.QuietAt) {
+		return "it was to be quiet at " + m.was.QuietAt.String()
+	}
+	if end := p.LeaseEnd.Add(t.w.settings.RequestLifetime); p.State == job.Intended && p.Intent.Deletes > 0 && p.QuietAt.Before(end) {
+		return "a request may land until " + end.String()
+	}
+	return ""
+}
+
+// forgotten looks where nobody doubts that a receipt is kept. What a page that was given
+// up is told by, a look, can be had again.
+func forgotten(t *truth, m *moment) string {
+	p := &m.page
+	kept := t.kept[p.Owner] // unless it tells of pages that were never born
+	if kept == "" || p.State != job.Completed && t.document(receipt.Receipt, *p, kept).Count(receipt.Moved) > 0 || p.Abandoned || m.by == nil || m.by.owner != p.Owner || p.State == job.Claimed || p.State == job.Intended || t.w.hits[EvidenceUnsure] > 0 {
+		return ""
+	}
+	if p.Receipt != kept && m.was.Receipt != kept {
+		return "receipt " + kept + " is not named"
 	}
 	return ""
 }

@@ -40,7 +40,8 @@ type truth struct {
 	letters   map[string]bool   // bodies that were ever written as a dead letter
 	drills    map[string][]byte // what was kept of drills, by name
 	missed    map[job.RunID]bool
-	told      map[string]bool // messages of which an event says what they came to
+	told      map[string]bool   // messages of which an event says what they came to
+	kept      map[string]string // hash of the last receipt that each claim has kept, by its owner's name
 	// touched are the keys that somebody else changed.
 	touched map[string]bool
 	// twins counts objects that were deleted although they are younger than the cutoff,
@@ -100,7 +101,7 @@ func newTruth(w *world) *truth {
 		w: w, runs: map[job.RunID]job.Run{}, pages: map[job.PageID]*pageTruth{}, claims: map[string]job.Page{},
 		docs: map[string]*receipt.Document{}, holds: map[string]*holdTruth{}, settled: map[runItem]job.PageID{},
 		answered: map[job.Item]job.PageID{}, redrives: map[job.RedriveID]job.Redrive{}, letters: map[string]bool{},
-		missed: map[job.RunID]bool{}, told: map[string]bool{}, drills: map[string][]byte{}, approvals: map[string][]policy.Approval{}, touched: map[string]bool{},
+		missed: map[job.RunID]bool{}, kept: map[string]string{}, told: map[string]bool{}, drills: map[string][]byte{}, approvals: map[string][]policy.Approval{}, touched: map[string]bool{},
 	}
 }
 
@@ -135,6 +136,9 @@ func (t *truth) take(m *moment) {
 	case documentKept:
 		if strings.HasPrefix(m.name, contract.EvidenceDrills) {
 			t.drills[m.name] = m.data
+		}
+		if n, err := receipt.ParseName(m.name); err == nil && n.Kind == receipt.Receipt && m.by != nil {
+			t.kept[m.by.owner] = n.Hash
 		}
 	case effectHappened:
 		t.takeEffect(m)

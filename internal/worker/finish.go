@@ -41,7 +41,8 @@ func (w *Worker) splits(x *delivery, s *sheet, failing []*line) bool {
 }
 
 // complete writes the receipt and then the page's end, with the split-off items
-// born in the same transaction (F9).
+// born in the same transaction (F9). Where that fails the row still names the receipt,
+// or the next attempt would have to infer what the store has answered (F10).
 func (w *Worker) complete(ctx context.Context, x *delivery, s *sheet, split []*line) next {
 	children, err := w.split(ctx, x, s, split)
 	if err != nil {
@@ -56,7 +57,10 @@ func (w *Worker) complete(ctx context.Context, x *delivery, s *sheet, split []*l
 		err = w.commit(ctx, x, completed, func() error { return w.Writes.Complete(ctx, completed, children) })
 	}
 	if err != nil {
-		return w.giveBack(ctx, x, err)
+		if len(children) > 0 { // they are not born, and the receipt says that they are
+			settled = x.page.Settlement()
+		}
+		return w.retry(ctx, x, failure.Of(err), err, settled)
 	}
 	e := w.ended(audit.Succeeded, x)
 	if first := x.page.FirstFailure; !first.IsZero() {
