@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -246,7 +247,12 @@ func stuck(t *truth, _ *moment) string {
 func silent(t *truth, _ *moment) string {
 	for _, d := range t.w.dues() {
 		id := job.ScheduledRunID(region, d.policy, d.scheduled)
-		if _, ran := t.runs[id]; !ran && !t.missed[id] && d.watched {
+		if _, ran := t.runs[id]; ran || t.missed[id] {
+			continue
+		}
+		// A date is nobody's only where nobody had looked at the schedule before it.
+		w, err := t.w.ledger.Watch(context.Background(), d.policy)
+		if sure(err); w.Rev > 0 && w.Since.Before(d.scheduled) {
 			return "the date of " + d.policy + " has no run, and no " + string(contract.MissedDates)
 		}
 	}

@@ -20,6 +20,7 @@ func saidOracles() []Oracle {
 		{"F17", "a page that was given up sends no delete, commits no intent, and ends as discarded", on(deleteSent, pageWritten), notGivenUp},
 		{"S20b", "a page is called quiet only once nothing of its intents can land any more", on(pageWritten), quietEarly},
 		{"E6b", "what a claim knows and has put into a receipt is named by the row that it writes next", on(pageWritten), forgotten},
+		{"F13a", "neither a brake nor a wait for a veto is an attempt", on(pageWritten), charged},
 		{"L2a", "the message of a page that had ended does not come back once nothing goes wrong any more", on(messageReturned), undying},
 	}
 }
@@ -114,6 +115,32 @@ func quietEarly(t *truth, m *moment) string {
 	}
 	if end := p.LeaseEnd.Add(t.w.settings.RequestLifetime); p.State == job.Intended && p.Intent.Deletes > 0 && p.QuietAt.Before(end) {
 		return "a request may land until " + end.String()
+	}
+	return ""
+}
+
+// charged looks at what the holder of a claim gives back. It waits for vetoes where its
+// receipt owes an outcome of nothing else.
+func charged(t *truth, m *moment) string {
+	p := &m.page
+	if m.by == nil || m.by.owner != p.Owner || p.Attempts < m.was.Attempts {
+		return ""
+	}
+	if p.State == job.Planned && m.was.State == job.Claimed {
+		return "a brake is counted as an attempt"
+	}
+	if p.State != job.Retrying || p.Receipt == m.was.Receipt {
+		return ""
+	}
+	waits := false
+	for _, l := range t.receipt(*p).Lines {
+		if l.Outcome == job.NoOutcome && l.Decision != receipt.Veto {
+			return ""
+		}
+		waits = waits || l.Outcome == job.NoOutcome
+	}
+	if waits {
+		return "a wait for a veto is counted as an attempt"
 	}
 	return ""
 }
