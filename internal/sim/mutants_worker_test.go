@@ -355,6 +355,26 @@ func workerMutants() []killer {
 			}
 			return l.Complete(ctx, next, children)
 		}}),
+		ofRows("given-up-goes-on", rows{seen: func(_ *instance, p job.Page) job.Page {
+			p.Abandoned = false
+			return p
+		}}),
+		ofRows("quiet-at-lease-end", rows{intend: func(ctx context.Context, l ledgerView, next job.Page, epoch int64) error {
+			next.QuietAt = next.LeaseEnd
+			return l.Intend(ctx, next, epoch)
+		}}),
+		ofRows("answers-forgotten", rows{swap: func(ctx context.Context, l ledgerView, next job.Page) error {
+			if next.State == job.Retrying || next.State == job.Dead {
+				next.Receipt = ""
+			}
+			return l.SwapPage(ctx, next)
+		}}),
+		ofRows("brakes-cost-attempts", rows{swap: func(ctx context.Context, l ledgerView, next job.Page) error {
+			if next.State == job.Planned {
+				next.Attempts++
+			}
+			return l.SwapPage(ctx, next)
+		}}),
 		ofRows("settled-means-open", rows{seen: func(_ *instance, p job.Page) job.Page {
 			if p.State == job.Completed {
 				p.State = job.Sent

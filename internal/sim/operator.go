@@ -72,9 +72,10 @@ func (w *world) order() {
 }
 
 // placeHold orders a hold, and asks about it until it is settled.
-func (w *world) placeHold() {
+func (w *world) placeHold() { w.placeHoldOn(w.someKey()) }
+
+func (w *world) placeHoldOn(key string) {
 	w.held++
-	key := w.someKey()
 	tenant := tenantIn(key)
 	p := &hold.Place{ID: "hold-" + strconv.Itoa(w.held), Tenant: tenant, Signature: signed}
 	switch w.chance.n(4) {

@@ -98,12 +98,11 @@ func impatient(t *truth, m *moment) string {
 }
 
 func notGivenUp(_ *truth, m *moment) string {
-	p := m.page
-	if m.kind == deleteSent {
-		p = m.flight.page
-	}
-	if p.Abandoned && (m.kind == deleteSent || p.State == job.Intended || p.State == job.Completed) {
-		return "page " + string(p.ID) + " was given up"
+	switch s := m.page.State; {
+	case m.kind == deleteSent && m.flight.page.Abandoned:
+		return "page " + string(m.flight.page.ID) + " was given up"
+	case m.was.Abandoned && (s == job.Intended || s == job.Completed || !m.page.Abandoned && s != job.Redriven):
+		return "page " + string(m.page.ID) + " was given up, and is " + string(s)
 	}
 	return ""
 }
@@ -149,8 +148,11 @@ func charged(t *truth, m *moment) string {
 // up is told by, a look, can be had again.
 func forgotten(t *truth, m *moment) string {
 	p := &m.page
+	if p.Receipt != "" && p.Intent == (job.Intent{}) && !ended(*p) {
+		return "it names what came of a plan that was never committed"
+	}
 	kept := t.kept[p.Owner] // unless it tells of pages that were never born
-	if kept == "" || p.State != job.Completed && t.document(receipt.Receipt, *p, kept).Count(receipt.Moved) > 0 || p.Abandoned || m.by == nil || m.by.owner != p.Owner || p.State == job.Claimed || p.State == job.Intended || t.w.hits[EvidenceUnsure] > 0 {
+	if kept == "" || p.Intent == (job.Intent{}) || p.State != job.Completed && t.document(receipt.Receipt, *p, kept).Count(receipt.Moved) > 0 || p.Abandoned || m.by == nil || m.by.owner != p.Owner || p.State == job.Claimed || p.State == job.Intended || t.w.hits[EvidenceUnsure] > 0 {
 		return ""
 	}
 	if p.Receipt != kept && m.was.Receipt != kept {

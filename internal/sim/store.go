@@ -156,6 +156,21 @@ func (w *world) fly(f *flight, d time.Duration) {
 	f.alone = true
 	w.ghosts = append(w.ghosts, f)
 	w.at(min(d, signatureLife), func() { w.arrive(f) })
+	if before := d - time.Minute; before > w.settings.Visibility() && w.script == nil && w.faulty && w.chance.one(2) {
+		w.at(before, func() { w.haunt(f) })
+	}
+}
+
+// haunt lets somebody upload again what a request on its way names, and hold it: the page
+// may have ended by then, and its run, but nothing may be called held that the request
+// still takes (S4).
+func (w *world) haunt(f *flight) {
+	item := pick(&w.chance, f.d.Items)
+	if _, there := w.store.Get(bucketName, job.Ref{Key: item.Key}); there || !w.faulty || item.Version != "" {
+		return
+	}
+	w.upload(Twin, job.Item{Key: item.Key, ETag: item.ETag, Size: item.Size})
+	w.at(w.chance.within(0, 10*time.Second), func() { w.placeHoldOn(item.Key) })
 }
 
 // arrive lets a request land that is still on its way.

@@ -126,6 +126,20 @@ func TestF10_AnswersOutliveAnEndThatCouldNotBeWritten(t *testing.T) {
 	}
 }
 
+// TestF10_WhatWasNeverCommittedIsDecidedAnew: a hold that is released before the next
+// attempt keeps nothing, also when that attempt dies behind its delete.
+func TestF10_WhatWasNeverCommittedIsDecidedAnew(t *testing.T) {
+	w := newWorld(t, setup{keys: []string{"a"}})
+	w.hold("h", hold.Tenant, "")
+	w.on("complete", failing(class(failure.Conflict)))
+	w.invoke()
+	w.want(job.Retrying, map[string]string{})
+	w.unhold("h")
+	w.on("delete", dieAfter)
+	w.drain()
+	w.want(job.Completed, map[string]string{"a": "deleted inferred"})
+}
+
 // TestF4_EachVetoKeepsItsOwnQuietTime: later crashes do not stretch the wait of
 // an item that was vetoed before them.
 func TestF4_EachVetoKeepsItsOwnQuietTime(t *testing.T) {
