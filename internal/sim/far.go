@@ -196,9 +196,9 @@ func (v storeView) deliver(ctx context.Context, d job.Deletion) ([]job.Answer, e
 	case v.strikes(StoreLost):
 		x.fate = dropped
 	case v.strikes(DeleteOrphaned):
-		x.fate, x.after = orphaned, v.chance.within(0, signatureLife)
+		x.fate, x.after, f.alone = orphaned, v.chance.within(0, signatureLife), true
 	case v.strikes(DeleteLate):
-		x.fate, x.after = delayed, v.chance.within(clientTimeout, signatureLife)
+		x.fate, x.after, f.alone = delayed, v.chance.within(clientTimeout, signatureLife), true
 	case v.strikes(Interleaved):
 		x.fate = between
 	case v.strikes(CrashAfter):

@@ -25,6 +25,7 @@ const (
 	autoWritten
 	messageSent
 	messageAcked
+	messageReturned
 	letterWritten
 	letterRemoved
 	documentKept
@@ -117,7 +118,7 @@ func (w *world) show(m *moment) {
 	case effectHappened:
 		text = fmt.Sprintf("%s of %s is gone (marker %t, restored %t)", m.effect.Item.Key, m.effect.Item.Modified.Format(time.DateTime), m.effect.Marker, m.effect.Restored)
 	case holdWritten:
-		text = fmt.Sprintf("%s on %s %s is written, epoch %d, released %t", m.hold.ID, m.hold.Tenant, m.hold.Value, m.hold.Epoch, !m.hold.Active())
+		text = fmt.Sprintf("%s on %s %s is written, epoch %d, released %t", m.hold.ID, m.hold.Tenant, m.hold.Value, m.hold.Epoch, !m.hold.ReleasedAt.IsZero())
 	case holdAnswered:
 		text = fmt.Sprintf("%s is answered %s until %s, complete %t, %d pages listed", m.status.Hold.ID, m.status.Answer, m.status.Until.Format(time.TimeOnly), m.status.Complete, len(m.status.Listed))
 	case messageAcked:

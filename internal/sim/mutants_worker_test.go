@@ -8,6 +8,7 @@ import (
 	"github.com/expunge-aws/expunge/internal/failure"
 	"github.com/expunge-aws/expunge/internal/hold"
 	"github.com/expunge-aws/expunge/internal/job"
+	"github.com/expunge-aws/expunge/internal/policy"
 	"github.com/expunge-aws/expunge/internal/receipt"
 	"github.com/expunge-aws/expunge/internal/worker"
 )
@@ -201,6 +202,22 @@ func (l leaky) Emit(e audit.Event) {
 	l.instance.Emit(e)
 }
 
+// heard changes what is said; nil is nothing.
+type heard struct {
+	*instance
+	say func(audit.Event) *audit.Event
+}
+
+func (h heard) Emit(e audit.Event) {
+	if said := h.say(e); said != nil {
+		h.instance.Emit(*said)
+	}
+}
+
+func ofAudit(name string, say func(audit.Event) *audit.Event) killer {
+	return killer{Mutant: Mutant{Name: name, Worker: func(c *worker.Config, i *instance) { c.Audit = heard{i, say} }}}
+}
+
 // ofRows, ofStore, ofHolds and ofPapers make mutants of what a worker is given.
 func ofRows(name string, r rows) killer {
 	return killer{Mutant: Mutant{Name: name, Worker: func(c *worker.Config, i *instance) {
@@ -318,6 +335,46 @@ func workerMutants() []killer {
 			}
 			return p
 		}}),
+		ofRows("settled-comes-back", rows{seen: func(i *instance, p job.Page) job.Page {
+			if p.State.Terminal() && p.Owner != i.owner {
+				p.State, p.LeaseEnd = job.Claimed, i.clock().Add(time.Hour)
+			}
+			return p
+		}}),
+		ofRows("waits-cut-short", rows{seen: func(_ *instance, p job.Page) job.Page {
+			p.RetryAt = time.Time{}
+			return p
+		}}),
+		ofRows("ages-for-ever", rows{seen: func(_ *instance, p job.Page) job.Page {
+			p.FirstFailure, p.RestartedAt = time.Time{}, time.Time{}
+			return p
+		}}),
+		ofRows("children-of-another-epoch", rows{complete: func(ctx context.Context, l ledgerView, next job.Page, children []job.Page) error {
+			for i := range children {
+				children[i].Intent.Epoch += 1 << 30
+			}
+			return l.Complete(ctx, next, children)
+		}}),
+		ofRows("given-up-goes-on", rows{seen: func(_ *instance, p job.Page) job.Page {
+			p.Abandoned = false
+			return p
+		}}),
+		ofRows("quiet-at-lease-end", rows{intend: func(ctx context.Context, l ledgerView, next job.Page, epoch int64) error {
+			next.QuietAt = next.LeaseEnd
+			return l.Intend(ctx, next, epoch)
+		}}),
+		ofRows("answers-forgotten", rows{swap: func(ctx context.Context, l ledgerView, next job.Page) error {
+			if next.State == job.Retrying || next.State == job.Dead {
+				next.Receipt = ""
+			}
+			return l.SwapPage(ctx, next)
+		}}),
+		ofRows("brakes-cost-attempts", rows{swap: func(ctx context.Context, l ledgerView, next job.Page) error {
+			if next.State == job.Planned {
+				next.Attempts++
+			}
+			return l.SwapPage(ctx, next)
+		}}),
 		ofRows("settled-means-open", rows{seen: func(_ *instance, p job.Page) job.Page {
 			if p.State == job.Completed {
 				p.State = job.Sent
@@ -416,6 +473,13 @@ func workerMutants() []killer {
 			}
 			return said, err
 		}}),
+		ofStore("markers-not-looked-under", objects{standing: func(_ context.Context, _ storeView, _ string, items []job.Item) ([]job.Standing, error) {
+			said := make([]job.Standing, len(items))
+			for n := range said {
+				said[n] = job.UnderMarker
+			}
+			return said, nil
+		}}),
 		ofStore("listing-cut", objects{list: func(ctx context.Context, v storeView, q job.Query) (job.Listing, error) {
 			l, err := v.List(ctx, q)
 			l.Token = ""
@@ -452,6 +516,34 @@ func workerMutants() []killer {
 				return nil
 			}}
 		}}},
+		{Mutant: Mutant{Name: "letter-mislabelled", Worker: func(c *worker.Config, i *instance) {
+			c.Letters = post{queueView: queueView{i}, letter: func(ctx context.Context, q queueView, l job.Letter) error {
+				l.Reason = job.ReasonAge
+				return q.DeadLetter(ctx, l)
+			}}
+		}}},
+		{Mutant: Mutant{Name: "newer-schema-given-up", Worker: func(c *worker.Config, _ *instance) {
+			c.Settings.MaxAttempts, c.Settings.MaxReceives, c.Settings.RedriveAttempts = 1, 2, 2
+		}}},
+		{Mutant: Mutant{Name: "kept-for-nothing", Worker: func(c *worker.Config, _ *instance) {
+			c.Decide = func(f policy.Facts) policy.Decision {
+				d := policy.Decide(f)
+				if d.Delete {
+					d.Delete, d.Outcome, d.Reason = false, job.Retained, policy.Unconditional
+				}
+				return d
+			}
+		}}},
+		ofAudit("parked-in-silence", func(e audit.Event) *audit.Event {
+			if e.Event == audit.Parked || e.Event == audit.DuplicateObserved {
+				return nil
+			}
+			return &e
+		}),
+		ofAudit("deletions-not-told", func(e audit.Event) *audit.Event {
+			e.Deleted = 0
+			return &e
+		}),
 		{Mutant: Mutant{Name: "sixth-attempt", Worker: func(c *worker.Config, _ *instance) {
 			c.Settings.MaxAttempts++
 			c.Settings.RedriveAttempts++ // which is always more

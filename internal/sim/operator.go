@@ -72,9 +72,10 @@ func (w *world) order() {
 }
 
 // placeHold orders a hold, and asks about it until it is settled.
-func (w *world) placeHold() {
+func (w *world) placeHold() { w.placeHoldOn(w.someKey()) }
+
+func (w *world) placeHoldOn(key string) {
 	w.held++
-	key := w.someKey()
 	tenant := tenantIn(key)
 	p := &hold.Place{ID: "hold-" + strconv.Itoa(w.held), Tenant: tenant, Signature: signed}
 	switch w.chance.n(4) {
@@ -92,6 +93,9 @@ func (w *world) placeHold() {
 		}
 		if answer == nil && w.faulty {
 			w.at(time.Minute, func() { w.call("hold", hold.Request{Place: p}, nothing) })
+		}
+		if w.faulty && w.script == nil && w.chance.one(4) { // what was decided before it must stay dead
+			w.at(w.chance.within(0, 20*time.Minute), func() { w.releaseOf(p.Tenant, p.ID) })
 		}
 	})
 }
@@ -120,9 +124,13 @@ func (w *world) holdIDs() (ids []string) {
 func (w *world) releaseHold() {
 	if ids := w.holdIDs(); len(ids) > 0 {
 		h := w.truth.holds[pick(&w.chance, ids)].hold
-		w.hit(HoldReleased)
-		w.call("hold", hold.Request{Release: &hold.Release{Tenant: h.Tenant, ID: h.ID, Signature: signed}}, nothing)
+		w.releaseOf(h.Tenant, h.ID)
 	}
+}
+
+func (w *world) releaseOf(tenant, id string) {
+	w.hit(HoldReleased)
+	w.call("hold", hold.Request{Release: &hold.Release{Tenant: tenant, ID: id, Signature: signed}}, nothing)
 }
 
 // setBrake sets a brake and releases it some minutes later.

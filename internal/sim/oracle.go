@@ -1,6 +1,9 @@
 package sim
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Oracle is one invariant, looked at in the instant in which it could break.
 type Oracle struct {
@@ -17,7 +20,7 @@ type Oracle struct {
 
 // Oracles lists every oracle once.
 func Oracles() []Oracle {
-	return append(effectOracles(), append(rowOracles(), append(orderOracles(), restOracles()...)...)...)
+	return slices.Concat(effectOracles(), rowOracles(), orderOracles(), saidOracles(), restOracles())
 }
 
 // judges are the oracles by the kinds of moment that they look at.

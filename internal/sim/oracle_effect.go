@@ -17,6 +17,7 @@ func effectOracles() []Oracle {
 	return []Oracle{
 		{"S1", "what is deleted was last modified before the pinned cutoff of its run", on(effectHappened), young},
 		{"S3", "a delete takes only what the committed intent behind it names, by version or ETag", on(effectHappened), unplanned},
+		{"S3a", "a request names what the committed plan deletes, and nothing that an earlier claim has settled", on(deleteSent), strayRequest},
 		{"S4", "nothing is deleted of which HELD was answered while the hold is in force", on(effectHappened), underHold},
 		{"S5", "every deleted key lies inside the whole path segment of its page's tenant", on(effectHappened), otherTenant},
 		{"S6", "nothing outside of the run's own region and bucket is deleted", on(effectHappened), elsewhere},
@@ -76,9 +77,26 @@ func unplanned(t *truth, m *moment) string {
 	return m.effect.Item.Key + " is not in the plan of the intent"
 }
 
+func strayRequest(t *truth, m *moment) string {
+	p := m.flight.page
+	planned := map[job.Ref]receipt.Line{}
+	for _, l := range t.plan(p).Lines {
+		planned[l.Ref()] = l
+	}
+	for _, item := range m.flight.d.Items {
+		switch l := planned[item.Ref()]; {
+		case p.State != job.Intended || l.Decision != receipt.Delete || !sameUpload(l.Item, item):
+			return item.Key + " is not to be deleted"
+		case t.answeredBefore(p, l):
+			return item.Key + " was settled by an earlier claim"
+		}
+	}
+	return ""
+}
+
 func underHold(t *truth, m *moment) string {
 	for _, id := range t.w.holdIDs() {
-		if h := t.holds[id]; ours(m) && h.promised[m.effect.Item.Key] && h.hold.Active() {
+		if h := t.holds[id]; ours(m) && h.promised[m.effect.Item.Key] && h.inForce() {
 			return m.effect.Item.Key + " was answered HELD by " + id
 		}
 	}
@@ -87,7 +105,7 @@ func underHold(t *truth, m *moment) string {
 
 func revived(t *truth, m *moment) string {
 	for _, id := range t.w.holdIDs() {
-		if h := t.holds[id]; ours(m) && h.promised[m.effect.Item.Key] && !h.hold.Active() && m.flight.page.Intent.Epoch < h.hold.Epoch {
+		if h := t.holds[id]; ours(m) && h.promised[m.effect.Item.Key] && !h.inForce() && m.flight.page.Intent.Epoch < h.hold.Epoch {
 			return m.effect.Item.Key + " was answered HELD by " + id + ", and the intent is older"
 		}
 	}
@@ -192,13 +210,13 @@ func unrecorded(t *truth, m *moment) string {
 			return ""
 		}
 		p := t.pages[m.flight.page.ID]
-		if p == nil || !p.row.State.Terminal() {
+		if p == nil || !ended(p.row) {
 			return ""
 		}
 		return t.untold(p.row, m.effect.Item)
 	}
 	p := t.pages[m.page.ID]
-	if p == nil || !m.page.State.Terminal() {
+	if p == nil || !ended(m.page) {
 		return ""
 	}
 	for _, e := range p.effects {
@@ -218,7 +236,7 @@ func (t *truth) untold(p job.Page, item job.Item) string {
 		if l.Key != item.Key || l.Version != "" && l.Version != item.Version {
 			continue
 		}
-		if l.Outcome.Deletes() || l.Outcome == job.Superseded || l.Decision == receipt.Moved {
+		if deleted(l.Outcome) || l.Outcome == job.Superseded || l.Decision == receipt.Moved {
 			return ""
 		}
 		return item.Key + " was deleted, and its outcome is " + l.Outcome.String()
@@ -229,7 +247,7 @@ func (t *truth) untold(p job.Page, item job.Item) string {
 // standing returns what stands under a line's name, and whether it is what was planned.
 func (t *truth) standing(l *receipt.Line) (there bool) {
 	item, ok := t.w.store.Get(bucketName, l.Ref())
-	return ok && l.Item.Same(item)
+	return ok && sameUpload(l.Item, item)
 }
 
 // bytesRemain reports whether the planned bytes are still somewhere under the key.

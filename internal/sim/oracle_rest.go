@@ -177,11 +177,12 @@ func untoldLoss(t *truth, m *moment) string {
 	}
 	for _, p := range t.order {
 		for _, e := range p.effects {
-			if !h.covers(e.Item.Key) || !e.At.After(h.hold.PlacedAt.Add(skew)) || !e.At.Before(m.asked) || p.restored[e.Item.Key] || e.Item.Modified.After(t.w.scheduled) {
+			if !h.covers(e.Item.Key) || !e.At.After(h.placed) || !e.At.Before(m.asked) || p.restored[e.Item.Key] || e.Item.Modified.After(t.w.scheduled) {
 				continue
 			}
-			told := h.hold.Scope == hold.Item && len(s.Listed) > 0
-			if !told && !slices.ContainsFunc(s.Listed, func(l hold.Page) bool { return t.related(l.PageID, p.row) }) {
+			if !slices.ContainsFunc(s.Listed, func(l hold.Page) bool {
+				return t.tells(l, p.row, e.Item.Key) || h.hold.Scope == hold.Item && t.newer(l, p.row)
+			}) {
 				return e.Item.Key + " was deleted, and page " + string(p.row.ID) + " is not listed"
 			}
 		}
@@ -189,11 +190,27 @@ func untoldLoss(t *truth, m *moment) string {
 	return ""
 }
 
-// related reports whether a page is the one with the id, was split off from it, or it from
-// that one: what a request of the one has deleted, the other may have to tell.
-func (t *truth) related(id job.PageID, p job.Page) bool {
-	other := t.pages[id]
-	return id == p.ID || id == p.Parent || other != nil && other.row.Parent == p.ID
+// tells reports whether what is said of a page is about what a request of p deleted: it
+// is the page itself, or the one that it was split off from, or the one to which p has
+// moved the item.
+func (t *truth) tells(l hold.Page, p job.Page, key string) bool {
+	if l.PageID == p.ID || l.PageID == p.Parent {
+		return true
+	}
+	other := t.pages[l.PageID]
+	if other == nil || other.row.Parent != p.ID {
+		return false
+	}
+	lines := t.plan(other.row).Lines
+	return len(lines) == 1 && lines[0].Key == key
+}
+
+// newer reports whether a page that deleted something is of a later run than p, whose run
+// is over: a search for an item ends with the run that deleted it last.
+func (t *truth) newer(l hold.Page, p job.Page) bool {
+	run, other := t.runs[p.Run], t.runs[l.RunID]
+	later := other.Scheduled.After(run.Scheduled) || other.Scheduled.Equal(run.Scheduled) && other.ID > run.ID
+	return l.Answer == hold.TooLate && later && run.State == job.Closed
 }
 
 // gone reports whether something under the key was deleted by us.

@@ -24,11 +24,13 @@ func rowOracles() []Oracle {
 		{"S14", "what is quarantined or given up moves only once it is mended, or by an override on record", on(pageWritten), movedQuarantined},
 		{"S14a", "a dead page moves only by a redrive, and one that has ended never", on(pageWritten), wakened},
 		{"L1a", "no candidate of a completed page is passed over", on(pageWritten), passedOver},
-		{"C3", "a page is executed no more often than allowed since its last redrive", on(pageWritten), tooOften},
+		{"C3", "a page is executed no sooner, no later and no more often than allowed since its last redrive", on(pageWritten), tooOften},
 		{"S15a", "a redrive waits, and the attempts of all lives together are limited", on(pageWritten), tooSoon},
 		{"S16", "a page has at most one live claim", on(pageWritten), twoClaims},
 		{"S19", "a later intent of a page, or of what was split off, only shrinks", on(pageWritten), widened},
-		{"E3", "what is called deleted can not be read any more, and what is called marked is hidden", on(pageWritten), stillThere},
+		{"E3", "what is called deleted can not be read any more, and what is called marked, absent or changed is not there", on(pageWritten), stillThere},
+		{"E3a", "what stays is kept by a hold in force, by a lock, or because the store refused it", on(pageWritten), keptForNothing},
+		{"F5", "equal bytes that a marker of ours hides come back before the page ends", on(pageWritten), buried},
 		{"E2a", "a deletion that the store is said to have confirmed did happen", on(pageWritten), neverHappened},
 		{"E5", "the totals of a closed run are the sum of its pages, which are all there", on(runWritten), badTotals},
 		{"E6", "a plan is kept before its intent, a receipt before its page's end, and both say what the row says", on(pageWritten), unproven},
@@ -59,7 +61,7 @@ func shortRetention(t *truth, m *moment) string {
 }
 
 func twoOutcomes(t *truth, m *moment) string {
-	if !m.page.State.Terminal() || m.page.Receipt == "" {
+	if !ended(m.page) || m.page.Receipt == "" {
 		return ""
 	}
 	for _, l := range t.receipt(m.page).Lines {
@@ -99,7 +101,7 @@ func fenced(_ *truth, m *moment) string {
 		return ""
 	case m.page.Rev != m.was.Rev+1:
 		return fmt.Sprintf("revision %d follows %d", m.page.Rev, m.was.Rev)
-	case m.was.State.Terminal():
+	case ended(m.was):
 		return "the page had ended as " + string(m.was.State)
 	case m.page.Owner == m.was.Owner && m.page.Fence != m.was.Fence:
 		return "the fence moved without a claim"
@@ -141,17 +143,27 @@ func wakened(_ *truth, m *moment) string {
 // many candidates as were recorded does not hold is left to the next run (F14).
 func passedOver(t *truth, m *moment) string {
 	run := t.runs[m.page.Run]
-	if m.page.State != job.Completed || m.page.Kind != job.RangePage || m.page.Planned >= m.page.Candidates {
+	if !ended(m.page) || m.was.State == job.Dead {
 		return ""
 	}
-	named := map[string]bool{}
-	for _, l := range t.receipt(m.page).Lines {
-		named[l.Key] = true
+	lines := t.receipt(m.page).Lines
+	named := map[job.Ref]bool{}
+	for _, l := range lines {
+		if named[l.Ref()] = true; l.Outcome == job.NoOutcome && l.Decision != receipt.Moved {
+			return l.Key + " has no outcome"
+		}
+	}
+	if m.page.State != job.Completed || m.page.Kind != job.RangePage || len(lines) >= m.page.Candidates {
+		return ""
+	}
+	stands := t.w.store.Objects
+	if t.w.policy.Versions == policy.AllVersions {
+		stands = t.w.store.Versions
 	}
 	prefix := rootOf(run.Policy) + m.page.Tenant + "/"
-	for item := range t.w.store.Objects(bucketName) {
+	for item := range stands(bucketName) {
 		rel, inside := strings.CutPrefix(item.Key, prefix)
-		if inside && rel > m.page.After && rel <= m.page.Through && item.Modified.Before(run.Cutoff) && !named[item.Key] {
+		if inside && rel > m.page.After && rel <= m.page.Through && item.Modified.Before(run.Cutoff) && !named[item.Ref()] {
 			return item.Key + " stands there and has no outcome"
 		}
 	}
@@ -159,8 +171,21 @@ func passedOver(t *truth, m *moment) string {
 }
 
 func tooOften(t *truth, m *moment) string {
-	if most := t.w.settings.MaxAttempts; claims(m) && m.page.Tries() > most {
-		return fmt.Sprintf("attempt %d of %d", m.page.Tries(), most)
+	if !claims(m) {
+		return ""
+	}
+	since := m.was.FirstFailure
+	if m.was.RestartedAt.After(since) {
+		since = m.was.RestartedAt
+	}
+	switch most := t.w.settings.MaxAttempts; {
+	case tries(m.page) > most:
+		return fmt.Sprintf("attempt %d of %d", tries(m.page), most)
+	case m.by == nil:
+	case !since.IsZero() && !m.was.Braked && m.by.began.After(since.Add(t.w.settings.AgeCeiling+skew)):
+		return "it has failed since " + since.String()
+	case m.at.Add(skew).Before(m.was.RetryAt):
+		return "it was to wait until " + m.was.RetryAt.String()
 	}
 	return ""
 }
@@ -186,18 +211,18 @@ func tooSoon(t *truth, m *moment) string {
 func claims(m *moment) bool { return m.page.State == job.Claimed && m.page.Owner != m.was.Owner }
 
 func twoClaims(_ *truth, m *moment) string {
-	if claims(m) && m.was.LeaseLive(m.at.Add(skew)) {
+	if claims(m) && leased(m.was, m.at.Add(skew)) {
 		return fmt.Sprintf("the lease of %s ends at %s", m.was.Owner, m.was.LeaseEnd)
 	}
 	return ""
 }
 
 func widened(t *truth, m *moment) string {
-	if m.page.State == job.Intended && m.was.Intent != (job.Intent{}) && !receipt.Subset(*t.plan(m.page), *t.plan(m.was)) {
+	if m.page.State == job.Intended && m.was.Intent != (job.Intent{}) && !shrinks(t.plan(m.was), t.plan(m.page)) {
 		return "the plan deletes what the one before it did not"
 	}
 	for _, c := range m.children {
-		if !receipt.Subset(*t.plan(c), *t.plan(m.page)) {
+		if !shrinks(t.plan(m.page), t.plan(c)) {
 			return "a split-off item was not in its parent's plan"
 		}
 	}
@@ -205,7 +230,7 @@ func widened(t *truth, m *moment) string {
 }
 
 func stillThere(t *truth, m *moment) string {
-	if !m.page.State.Terminal() || m.page.Receipt == "" {
+	if !ended(m.page) || m.page.Receipt == "" {
 		return ""
 	}
 	lines := t.receipt(m.page).Lines
@@ -215,6 +240,57 @@ func stillThere(t *truth, m *moment) string {
 			return l.Key + " is called deleted and is there"
 		case l.Outcome == job.DeletedMarkerOnly && t.standing(l):
 			return l.Key + " is called marked and is visible"
+		case (l.Outcome == job.AlreadyAbsent || l.Outcome == job.Changed || l.Outcome == job.Superseded) && t.standing(l):
+			return l.Key + " is called " + l.Outcome.String() + " and stands there as it was planned"
+		}
+	}
+	return ""
+}
+
+// keptForNothing looks for what should have been deleted and was not. A hold that was
+// released before the claim began keeps nothing in a first plan.
+func keptForNothing(t *truth, m *moment) string {
+	if !ended(m.page) || m.page.Receipt == "" {
+		return ""
+	}
+	d := t.receipt(m.page)
+	plan := some(t.document(receipt.Plan, m.page, d.Header.Plan)).Header
+	fresh := m.by != nil && m.was.State != job.Dead && plan.Narrows == "" && plan.Fence == m.page.Fence
+	for _, l := range d.Lines {
+		h := t.holds[l.HoldID]
+		switch {
+		case l.Outcome == job.Retained && l.ETag != "":
+			return l.Key + " is kept for " + l.Reason
+		case l.Outcome == job.Refused && t.w.hits[KeyDenied]+t.w.hits[Barred] == 0:
+			return l.Key + " was refused by nobody"
+		case l.Outcome != job.Held:
+		case l.HoldID == "" && !t.touched[l.Key]:
+			return l.Key + " is locked by nobody"
+		case l.HoldID != "" && (h == nil || !h.covers(l.Key)):
+			return l.Key + " is not covered by " + l.HoldID
+		case fresh && l.HoldID != "" && !h.released.IsZero() && h.released.Before(m.by.began):
+			return l.HoldID + " was released before the page was planned"
+		}
+	}
+	return ""
+}
+
+// buried looks for later uploads of equal bytes that a request of the page has hidden
+// and nobody has shown again (F5).
+func buried(t *truth, m *moment) string {
+	p := t.pages[m.page.ID]
+	if p == nil || !ended(m.page) {
+		return ""
+	}
+	for key, modified := range p.hid {
+		for v := range t.w.store.Versions(bucketName) {
+			if v.Key != key || v.Marker {
+				continue
+			}
+			if _, visible := t.w.store.Get(bucketName, job.Ref{Key: key}); !visible && v.Modified.Equal(modified) {
+				return key + " was uploaded again and lies under a marker"
+			}
+			break
 		}
 	}
 	return ""
@@ -222,14 +298,14 @@ func stillThere(t *truth, m *moment) string {
 
 func neverHappened(t *truth, m *moment) string {
 	p := t.pages[m.page.ID]
-	if p == nil || !m.page.State.Terminal() || m.page.Receipt == "" {
+	if p == nil || !ended(m.page) || m.page.Receipt == "" {
 		return ""
 	}
 	for _, l := range t.receipt(m.page).Lines {
 		happened := func(e artifact.Effect) bool {
 			return e.Item.Key == l.Key && (l.Version == "" || l.Version == e.Item.Version)
 		}
-		if l.Proof == job.Answered && l.Outcome.Deletes() && !slices.ContainsFunc(t.effectsOf(p), happened) {
+		if l.Proof == job.Answered && deleted(l.Outcome) && !slices.ContainsFunc(t.effectsOf(p), happened) {
 			return l.Key + " was not deleted"
 		}
 	}
@@ -255,7 +331,15 @@ func badTotals(t *truth, m *moment) string {
 		if p.row.Run != m.run.ID {
 			continue
 		}
-		sum = sum.Plus(p.row.Totals())
+		counts, bytes := tally(t.receipt(p.row))
+		if p.givenUp { // what it still owed was never written down
+			counts, bytes = p.row.Counts, p.row.Bytes
+		}
+		for o, n := range counts {
+			sum.Counts[o] += n
+			sum.Candidates += n
+		}
+		sum.Bytes += bytes
 		if p.row.Kind == job.RangePage {
 			recorded, ranges = recorded+p.row.Candidates, ranges+1
 		}
@@ -263,8 +347,6 @@ func badTotals(t *truth, m *moment) string {
 	switch {
 	case m.run.Totals != sum:
 		return fmt.Sprintf("%+v, and its pages sum to %+v", m.run.Totals, sum)
-	case m.run.Totals.Candidates != m.run.Totals.Counts.Sum():
-		return "candidates are not the sum of the outcomes"
 	case m.run.Candidates != recorded || m.run.Pages != ranges:
 		return "pages are missing"
 	}
@@ -282,22 +364,30 @@ func unproven(t *truth, m *moment) string {
 			return "the plan is another claim's"
 		}
 	}
-	if !p.State.Terminal() || p.Receipt == "" {
+	if !ended(p) || p.Receipt == "" {
 		if p.State == job.Completed && p.Candidates > 0 {
 			return "the page ends without a receipt"
 		}
 		return ""
 	}
 	d := t.document(receipt.Receipt, p, p.Receipt)
+	counts, bytes := tally(some(d))
 	switch run := t.runs[p.Run]; {
 	case d == nil:
 		return "the receipt is not kept"
 	case d.Header.RunID != run.ID || d.Header.PolicySHA256 != run.PolicySHA256 || !d.Header.Cutoff.Equal(run.Cutoff) || d.Header.Tenant != p.Tenant:
 		return "the receipt is another run's"
-	case d.Totals().Counts != p.Counts && m.was.State != job.Dead:
-		return fmt.Sprintf("the receipt sums to %v and the row says %v", d.Totals().Counts, p.Counts)
-	case t.document(receipt.Plan, p, d.Header.Plan) == nil:
+	case m.was.State == job.Dead: // what it still owed stands in the row alone
+	case counts != p.Counts || bytes != p.Bytes:
+		return fmt.Sprintf("the receipt sums to %v and the row says %v", counts, p.Counts)
+	case len(d.Lines) != p.Planned || d.Count(receipt.Moved) != p.Moved:
+		return fmt.Sprintf("the receipt has %d items and the row says %d", len(d.Lines), p.Planned)
+	}
+	switch plan := t.document(receipt.Plan, p, d.Header.Plan); {
+	case plan == nil:
 		return "the receipt's plan is not kept"
+	case !p.Abandoned && m.was.State != job.Dead && !answers(d, plan): // who gives a page up commits no plan
+		return "the receipt is not about what its plan names"
 	}
 	return ""
 }
@@ -312,7 +402,7 @@ func unordered(t *truth, m *moment) string {
 	switch m.kind {
 	case holdWritten:
 		act := audit.HoldPlaced
-		if !m.hold.Active() {
+		if !m.hold.ReleasedAt.IsZero() {
 			act = audit.HoldReleased
 		}
 		return missing(act, func(e audit.Entry) bool { return e.HoldID == m.hold.ID })
@@ -363,8 +453,10 @@ func intendedHeld(t *truth, m *moment) string {
 	}
 	for _, id := range t.w.holdIDs() {
 		h := t.holds[id]
+		// What was placed since the intent before this one stops it, released or not (F4).
+		since := m.was.Intent != (job.Intent{}) && h.hold.Epoch > m.was.Intent.Epoch
 		for _, l := range t.plan(m.page).Lines {
-			if h.hold.Active() && h.covers(l.Key) && l.Decision == receipt.Delete && !t.answeredBefore(m.page, l) {
+			if (h.inForce() || since) && h.covers(l.Key) && l.Decision == receipt.Delete && !t.answeredBefore(m.page, l) {
 				return l.Key + " is held by " + id
 			}
 		}
@@ -376,7 +468,7 @@ func intendedHeld(t *truth, m *moment) string {
 // then it stays in the plan as it was decided, and is not sent again.
 func (t *truth) answeredBefore(p job.Page, l receipt.Line) bool {
 	for _, said := range t.receipt(p).Lines {
-		if said.Ref() == l.Ref() && said.Outcome != job.NoOutcome && said.Outcome != job.Refused && said.Outcome != job.Failed {
+		if said.Ref() == l.Ref() && final(said.Outcome) {
 			return true
 		}
 	}
@@ -401,16 +493,19 @@ func lostChildren(t *truth, m *moment) string {
 		if _, there := t.pages[c.ID]; there || c.Intent == (job.Intent{}) || c.QuietAt.Before(m.page.QuietAt) {
 			return "a child is there already, or is born without its parent's intent and quiet time"
 		}
+		if d := t.plan(c); len(d.Lines) != 1 || d.Header.HoldEpoch != c.Intent.Epoch || c.Intent.Epoch != m.page.Intent.Epoch || c.Intent.Deletes != 1 {
+			return "a child's intent is not its parent's for one item"
+		}
 	}
 	return ""
 }
 
 func answeredTwice(t *truth, m *moment) string {
-	if !m.page.State.Terminal() || m.page.Receipt == "" {
+	if !ended(m.page) || m.page.Receipt == "" {
 		return ""
 	}
 	for _, l := range t.receipt(m.page).Lines {
-		if other, said := t.answered[l.Item]; said && other != m.page.ID && l.Proof == job.Answered && l.Outcome.Deletes() {
+		if other, said := t.answered[l.Item]; said && other != m.page.ID && l.Proof == job.Answered && deleted(l.Outcome) {
 			return l.Key + " was answered to page " + string(other)
 		}
 	}
@@ -421,7 +516,7 @@ func answeredTwice(t *truth, m *moment) string {
 func claimedBraked(t *truth, m *moment) string {
 	run := t.runs[m.page.Run]
 	for _, b := range t.brakes {
-		if claims(m) && m.by != nil && b.Covers(run.Policy, run.Version) && b.At.Add(skew).Before(m.by.began) {
+		if claims(m) && m.by != nil && (b.Policy == "" || b.Policy == run.Policy) && (b.Version == 0 || b.Version == run.Version) && b.At.Add(skew).Before(m.by.began) {
 			return "the brake is set since " + b.At.String()
 		}
 	}
@@ -440,7 +535,7 @@ func closedEarly(t *truth, m *moment) string {
 		return ""
 	}
 	for _, p := range t.order {
-		if p.row.Run == m.run.ID && !p.row.State.Terminal() {
+		if p.row.Run == m.run.ID && !ended(p.row) {
 			return "page " + string(p.row.ID) + " is " + string(p.row.State)
 		}
 	}

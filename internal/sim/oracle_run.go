@@ -28,9 +28,8 @@ func runOracles() []Oracle {
 		{"L3d", "a pass says the lag, and how many pages are dead and how old the open ones are", on(passEnded), unmeasured},
 		{"L7", "that a page is dead, or could not be sealed, is said", on(worldEnded), unsaid},
 		{"F7", "what reconcile sends is due, and the row notes that it was sent", on(messageSent), sentUndue},
-		{"S5a", "the run of a request has pages of its tenant alone", on(pageWritten), otherTenants},
 		{"S8a", "a message goes to the queue of its run's mode", on(messageSent), otherQueue},
-		{"F17", "reconcile lets a page die only past its limits, and of nothing that was answered", on(pageWritten), buriedAlive},
+		{"S16b", "reconcile lets a page die only past its limits, and of nothing that was answered", on(pageWritten), buriedAlive},
 		{"F10", "a page that was never claimed is voided only when its run was rejected", on(pageWritten), voided},
 	}
 }
@@ -283,13 +282,6 @@ func sentUndue(t *truth, m *moment) string {
 	}
 	if !t.w.calm.IsZero() && p.resent.After(t.w.calm) && p.resentRev == p.row.Rev && p.resent.Before(m.by.began) && !slices.Contains(t.w.refused, m.message.ID) {
 		return "it was sent at " + p.resent.String() + ", and its row does not say so"
-	}
-	return ""
-}
-
-func otherTenants(t *truth, m *moment) string {
-	if run := t.runs[m.page.Run]; m.was.ID == "" && run.Tenant != "" && m.page.Tenant != run.Tenant {
-		return "the page is of tenant " + m.page.Tenant + ", and the request of " + run.Tenant
 	}
 	return ""
 }

@@ -88,13 +88,12 @@ func (w *world) someName() string {
 type due struct {
 	policy    string
 	scheduled time.Time
-	watched   bool
 }
 
 func (w *world) dues() []due {
-	all := []due{{policyName, w.scheduled, w.watched}}
+	all := []due{{policyName, w.scheduled}}
 	if s := w.second; s != nil {
-		all = append(all, due{secondName, s.scheduled, s.watched})
+		all = append(all, due{secondName, s.scheduled})
 	}
 	return all
 }

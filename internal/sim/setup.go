@@ -170,7 +170,7 @@ func drawSettings(c *chance) contract.Settings {
 	s.ReconcileEvery = pick(c, []time.Duration{5 * time.Minute, 10 * time.Minute, 14 * time.Minute})
 	s.RedriveBatch, s.RedriveRate, s.RedrivePlan = 2+c.n(5), 1+c.n(2), 12
 	if c.one(4) {
-		s.AgeCeiling = 90 * time.Minute
+		s.AgeCeiling = pick(c, []time.Duration{90 * time.Minute, 25 * time.Minute})
 	}
 	return s
 }

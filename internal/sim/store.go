@@ -48,8 +48,12 @@ func (v storeView) List(ctx context.Context, q job.Query) (job.Listing, error) {
 	})
 }
 
-// noteListed remembers one of the keys that were listed.
+// noteListed remembers one of the keys that were listed, and lets what is on its way to
+// them arrive.
 func (v storeView) noteListed(l job.Listing) {
+	if v.script == nil && v.function == string(job.Enforce) {
+		v.hasten()
+	}
 	if n := len(l.Items); n > 0 {
 		if key := l.Items[v.chance.n(n)].Key; slices.Contains(v.keys, key) {
 			v.listedKey = key
@@ -60,6 +64,11 @@ func (v storeView) noteListed(l job.Listing) {
 // Standing looks at what remains of items.
 func (v storeView) Standing(ctx context.Context, bucket string, items []job.Item) ([]job.Standing, error) {
 	return read(ctx, v.instance, &storeCalls, "standing", func() ([]job.Standing, error) {
+		if v.script == nil && v.faulty && v.truth.buries() && v.chance.one(3) { // when it matters most
+			v.hit(StoreLost)
+			v.log(v.p, "standing", "unread")
+			return nil, network("standing")
+		}
 		said, err := v.wares.Standing(ctx, bucket, items)
 		if len(said) > 0 && v.strikes(AnswersCut) {
 			said = said[:v.chance.n(len(said))]
@@ -78,6 +87,7 @@ type flight struct {
 	d     job.Deletion
 	page  job.Page  // its sender's claim: the row as the sender last wrote it
 	until time.Time // when its signature is over: nothing of it lands later
+	alone bool      // nobody waits for its answer any more
 }
 
 // signatureLife is how long S3 takes a signed request.
@@ -143,10 +153,45 @@ func (v storeView) Delete(ctx context.Context, d job.Deletion) ([]job.Answer, er
 
 // fly lets a request land whose sender does not wait for it any more.
 func (w *world) fly(f *flight, d time.Duration) {
-	w.at(min(d, signatureLife), func() {
-		_, err := w.land(context.Background(), f)
-		w.log(nil, "delete", "lands late: "+outcome(err))
-	})
+	f.alone = true
+	w.ghosts = append(w.ghosts, f)
+	w.at(min(d, signatureLife), func() { w.arrive(f) })
+	if before := d - time.Minute; before > w.settings.Visibility() && w.script == nil && w.faulty && w.chance.one(2) {
+		w.at(before, func() { w.haunt(f) })
+	}
+}
+
+// haunt lets somebody upload again what a request on its way names, and hold it: the page
+// may have ended by then, and its run, but nothing may be called held that the request
+// still takes (S4).
+func (w *world) haunt(f *flight) {
+	item := pick(&w.chance, f.d.Items)
+	if _, there := w.store.Get(bucketName, job.Ref{Key: item.Key}); there || !w.faulty || item.Version != "" {
+		return
+	}
+	w.upload(Twin, job.Item{Key: item.Key, ETag: item.ETag, Size: item.Size})
+	w.at(w.chance.within(0, 10*time.Second), func() { w.placeHoldOn(item.Key) })
+}
+
+// arrive lets a request land that is still on its way.
+func (w *world) arrive(f *flight) {
+	at := slices.Index(w.ghosts, f)
+	if at < 0 {
+		return
+	}
+	w.ghosts = slices.Delete(w.ghosts, at, at+1)
+	_, err := w.land(context.Background(), f)
+	w.log(nil, "delete", "lands late: "+outcome(err))
+}
+
+// hasten lets what is on its way land in the milliseconds after a look: then the looker
+// acts on what is not there any more.
+func (w *world) hasten() {
+	for _, f := range w.ghosts {
+		if w.chance.one(3) {
+			w.at(w.chance.within(0, 60*time.Millisecond), func() { w.arrive(f) })
+		}
+	}
 }
 
 // between sends a request whose keys are taken one by one while others act. It goes on

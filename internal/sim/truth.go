@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -51,6 +52,8 @@ type truth struct {
 	moves map[*instance][]time.Time
 	// hands are who received a dead letter last, by the id of its message.
 	hands map[string]hand
+	told  map[string]bool   // messages of which an event says what they came to
+	kept  map[string]string // hash of the last receipt that each claim has kept, by its owner's name
 	// touched are the keys that somebody else changed.
 	touched map[string]bool
 	// twins counts objects that were deleted although they are younger than the cutoff,
@@ -114,17 +117,24 @@ type pageTruth struct {
 	// row then had the revision.
 	sent, resent time.Time
 	resentRev    int64
+	// hid are the keys at which a request that somebody waited for has hidden a later
+	// upload of the same bytes, and when that was uploaded.
+	hid map[string]time.Time
+	// givenUp: it was discarded as a dead page, and what it still owed stands in its row
+	// alone.
+	givenUp bool
+}
+
+func newPageTruth(row job.Page) *pageTruth {
+	return &pageTruth{row: row, restored: map[string]bool{}, hid: map[string]time.Time{}}
 }
 
 // holdTruth is a hold, and what was answered about it.
 type holdTruth struct {
 	hold     hold.Hold
+	placed   time.Time // when it was written, and when its release was; zero before
+	released time.Time
 	promised map[string]bool // keys of which HELD was answered
-}
-
-// covers reports whether the hold is about the key. A hold reaches no other tenant.
-func (h *holdTruth) covers(key string) bool {
-	return tenantIn(key) == h.hold.Tenant && h.hold.Covers(key)
 }
 
 func newTruth(w *world) *truth {
@@ -132,7 +142,8 @@ func newTruth(w *world) *truth {
 		w: w, runs: map[job.RunID]job.Run{}, pages: map[job.PageID]*pageTruth{}, claims: map[string]job.Page{},
 		docs: map[string]*receipt.Document{}, holds: map[string]*holdTruth{}, settled: map[runItem]job.PageID{},
 		answered: map[job.Item]job.PageID{}, redrives: map[job.RedriveID]job.Redrive{}, letters: map[string]bool{},
-		missed: map[job.RunID]time.Time{}, drills: map[string][]byte{}, approvals: map[string][]policy.Approval{}, touched: map[string]bool{}, newestMissed: map[string]time.Time{},
+		missed: map[job.RunID]time.Time{}, kept: map[string]string{}, told: map[string]bool{},
+		drills: map[string][]byte{}, approvals: map[string][]policy.Approval{}, touched: map[string]bool{}, newestMissed: map[string]time.Time{},
 		asked: map[job.RunID]bool{}, measuredMissed: map[string]time.Time{}, said: map[about]time.Time{}, gauges: map[gauge]measure{},
 		moves: map[*instance][]time.Time{}, hands: map[string]hand{},
 	}
@@ -147,9 +158,9 @@ func (t *truth) take(m *moment) {
 		t.takePage(m)
 	case holdWritten:
 		if h, known := t.holds[m.hold.ID]; known {
-			h.hold.ReleasedAt = m.hold.ReleasedAt
-		} else if m.hold.Active() {
-			t.holds[m.hold.ID] = &holdTruth{hold: m.hold, promised: map[string]bool{}}
+			h.hold.ReleasedAt, h.released = m.hold.ReleasedAt, m.at
+		} else if m.hold.ReleasedAt.IsZero() {
+			t.holds[m.hold.ID] = &holdTruth{hold: m.hold, placed: m.at, promised: map[string]bool{}}
 		}
 	case brakeWritten:
 		t.takeBrake(m)
@@ -169,6 +180,9 @@ func (t *truth) take(m *moment) {
 	case documentKept:
 		if strings.HasPrefix(m.name, contract.EvidenceDrills) {
 			t.drills[m.name] = m.data
+		}
+		if n, err := receipt.ParseName(m.name); err == nil && n.Kind == receipt.Receipt && m.by != nil {
+			t.kept[m.by.owner] = n.Hash
 		}
 	case effectHappened:
 		t.takeEffect(m)
@@ -214,6 +228,11 @@ func (t *truth) takeEvent(m *moment) {
 			t.newestMissed[e.Policy] = e.Scheduled
 		}
 	}
+	switch e.Event {
+	case audit.Succeeded, audit.Discarded, audit.Parked, audit.DeadLettered, audit.DuplicateObserved, audit.RedriveRefused:
+		t.told[e.MessageID] = true
+	default: // nothing that an oracle asks for
+	}
 }
 
 func (t *truth) takeMessage(m *moment) {
@@ -229,7 +248,7 @@ func (t *truth) takeMessage(m *moment) {
 func (t *truth) takePage(m *moment) {
 	p := t.pages[m.page.ID]
 	if p == nil {
-		p = &pageTruth{restored: map[string]bool{}}
+		p = newPageTruth(job.Page{})
 		t.pages[m.page.ID] = p
 		t.order = append(t.order, p)
 	}
@@ -237,6 +256,7 @@ func (t *truth) takePage(m *moment) {
 		p.ackable = m.at
 	}
 	p.row, p.was, p.since = m.page, m.was, m.at
+	p.givenUp = m.was.State == job.Dead && m.page.State == job.Discarded
 	if m.by != nil && m.page.State == job.Redriven && m.was.State == job.Dead && !m.page.Abandoned {
 		t.moves[m.by] = append(t.moves[m.by], m.at)
 	}
@@ -247,11 +267,12 @@ func (t *truth) takePage(m *moment) {
 		t.resumes++
 	}
 	for _, c := range m.children {
-		child := &pageTruth{row: c, since: m.at, restored: map[string]bool{}}
+		child := newPageTruth(c)
+		child.since = m.at
 		t.pages[c.ID] = child
 		t.order = append(t.order, child)
 	}
-	if !m.page.State.Terminal() || m.page.Receipt == "" {
+	if !ended(m.page) || m.page.Receipt == "" {
 		return
 	}
 	for _, l := range t.receipt(m.page).Lines {
@@ -259,7 +280,7 @@ func (t *truth) takePage(m *moment) {
 			continue
 		}
 		t.settled[runItem{m.page.Run, l.Ref()}] = m.page.ID
-		if l.Proof == job.Answered && l.Outcome.Deletes() {
+		if l.Proof == job.Answered && deleted(l.Outcome) {
 			t.answered[l.Item] = m.page.ID
 		}
 	}
@@ -269,13 +290,24 @@ func (t *truth) takeEffect(m *moment) {
 	if m.flight == nil || m.effect.Restored {
 		if p := t.planner(m.effect.Item.Key); p != nil {
 			p.restored[m.effect.Item.Key] = true
+			delete(p.hid, m.effect.Item.Key)
 		}
 		return
 	}
 	t.deletes++
-	if p := t.pages[m.flight.page.ID]; p != nil {
-		p.effects = append(p.effects, m.effect)
+	p := t.pages[m.flight.page.ID]
+	if p == nil {
+		return
 	}
+	p.effects = append(p.effects, m.effect)
+	if m.effect.Marker && !m.flight.alone && twin(t, m) {
+		p.hid[m.effect.Item.Key] = m.effect.Item.Modified
+	}
+}
+
+// buries reports whether a later upload lies under a marker of ours.
+func (t *truth) buries() bool {
+	return slices.ContainsFunc(t.order, func(p *pageTruth) bool { return len(p.hid) > 0 && !ended(p.row) })
 }
 
 // planner returns the page whose effect hid the key last.
@@ -293,7 +325,7 @@ func (t *truth) planner(key string) *pageTruth {
 // ackable reports whether the message of a page may be acknowledged (E1).
 func (t *truth) ackable(p job.Page) bool {
 	switch {
-	case p.State.Terminal(), p.State == job.Planned:
+	case ended(p), p.State == job.Planned:
 		return true
 	case p.State == job.Dead:
 		return !p.Death.LetterAt.IsZero() && t.letters[string(job.NewCommand(t.runs[p.Run], p).Encode())]

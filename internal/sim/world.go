@@ -61,9 +61,10 @@ type world struct {
 	lostFrom, lostUntil time.Duration
 	// behindhand: nobody has looked at the schedule for two days.
 	behindhand bool
-	landing    *flight // the delete that is taking effect
-	nobody     bool    // what takes effect is nobody's any more
-	listedKey  string  // of an object that was just listed
+	landing    *flight   // the delete that is taking effect
+	ghosts     []*flight // deletes on their way whose senders do not wait for them
+	nobody     bool      // what takes effect is nobody's any more
+	listedKey  string    // of an object that was just listed
 	// current is the policy version that is deployed; released: it is the next release's.
 	current  policy.Policy
 	released bool

@@ -41,7 +41,8 @@ func (w *Worker) splits(x *delivery, s *sheet, failing []*line) bool {
 }
 
 // complete writes the receipt and then the page's end, with the split-off items
-// born in the same transaction (F9).
+// born in the same transaction (F9). Where that fails the row still names what a committed
+// intent came to, or the next attempt would infer what the store has answered (F10).
 func (w *Worker) complete(ctx context.Context, x *delivery, s *sheet, split []*line) next {
 	children, err := w.split(ctx, x, s, split)
 	if err != nil {
@@ -56,7 +57,12 @@ func (w *Worker) complete(ctx context.Context, x *delivery, s *sheet, split []*l
 		err = w.commit(ctx, x, completed, func() error { return w.Writes.Complete(ctx, completed, children) })
 	}
 	if err != nil {
-		return w.giveBack(ctx, x, err)
+		// The receipt tells of children that were not born, or of a plan that binds nobody:
+		// the next attempt decides anew where there is no intent.
+		if len(children) > 0 || x.page.Intent == (job.Intent{}) {
+			settled = x.page.Settlement()
+		}
+		return w.retry(ctx, x, failure.Of(err), err, settled)
 	}
 	e := w.ended(audit.Succeeded, x)
 	if first := x.page.FirstFailure; !first.IsZero() {

@@ -108,6 +108,38 @@ func TestF4_AGhostThatLandsAfterTheVetoIsADeletion(t *testing.T) {
 	w.want(job.Completed, map[string]string{"a": "deleted inferred"})
 }
 
+// TestF10_AnswersOutliveAnEndThatCouldNotBeWritten: the row names them, and the next
+// attempt does not infer what the store has said.
+func TestF10_AnswersOutliveAnEndThatCouldNotBeWritten(t *testing.T) {
+	for _, c := range []failure.Class{failure.Conflict, failure.Throttled} {
+		w := newWorld(t, setup{keys: []string{"a", "b"}})
+		w.on("intend", after(func() { w.remove("a") }))
+		w.on("complete", failing(class(c)))
+		w.invoke()
+		outcomes := map[string]string{"a": "already_absent", "b": "deleted answered"}
+		w.want(job.Retrying, outcomes)
+		w.drain()
+		w.want(job.Completed, outcomes)
+		if w.wantSent([]string{"a", "b"}); w.row().Attempts != 2 {
+			t.Errorf("%d attempts", w.row().Attempts)
+		}
+	}
+}
+
+// TestF10_WhatWasNeverCommittedIsDecidedAnew: a hold that is released before the next
+// attempt keeps nothing, also when that attempt dies behind its delete.
+func TestF10_WhatWasNeverCommittedIsDecidedAnew(t *testing.T) {
+	w := newWorld(t, setup{keys: []string{"a"}})
+	w.hold("h", hold.Tenant, "")
+	w.on("complete", failing(class(failure.Conflict)))
+	w.invoke()
+	w.want(job.Retrying, map[string]string{})
+	w.unhold("h")
+	w.on("delete", dieAfter)
+	w.drain()
+	w.want(job.Completed, map[string]string{"a": "deleted inferred"})
+}
+
 // TestF4_EachVetoKeepsItsOwnQuietTime: later crashes do not stretch the wait of
 // an item that was vetoed before them.
 func TestF4_EachVetoKeepsItsOwnQuietTime(t *testing.T) {
