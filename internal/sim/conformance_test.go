@@ -32,7 +32,7 @@ func newBench(t *testing.T, o Options) *bench {
 	t.Helper()
 	lib := &library{policies: newLibrary().policies, oracles: &judges{}} // what a suite writes is no world's truth
 	w := newWorld(1, lib, o)
-	w.faulty, w.rates, w.objects = false, rates{}, nil
+	w.faulty, w.rates, w.objects, w.answers = false, rates{}, nil, 0
 	for _, mode := range []job.Mode{job.Enforce, job.ReportOnly} {
 		w.working[mode] = w.settings.Concurrency // no worker receives beside the suite
 	}
