@@ -183,7 +183,7 @@ func (c *carrier) carry(q *request, x *exchange, before func()) *http.Response {
 	unsure := map[string]bool{}
 	fate := wire.Fate{Entries: func(id string) *wire.Error {
 		if q.operation != "DeleteObjects" {
-			return c.refusesEntry(q, id)
+			return c.refusesEntry(q, x, id)
 		}
 		before()
 		c.w.landing = x.flight
@@ -223,9 +223,10 @@ func (c *carrier) again(q *request) bool {
 	return false
 }
 
-func (c *carrier) refusesEntry(q *request, id string) *wire.Error {
+func (c *carrier) refusesEntry(q *request, x *exchange, id string) *wire.Error {
 	switch {
 	case q.operation == "SendMessageBatch" && c.w.refusesEntry(id):
+		x.turnedAway++
 		return wire.Bad("InternalError", "")
 	case q.operation == "BatchGetItem" && c.short > 0 && id != "0" && c.w.chance.one(3):
 		return wire.Bad("ProvisionedThroughputExceededException", "") // which is how a key is left unread

@@ -2,6 +2,8 @@ package sim
 
 import (
 	"context"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/expunge-aws/expunge/internal/failure"
@@ -65,6 +67,7 @@ type exchange struct {
 	flight *flight
 
 	requests, met, commits int
+	turnedAway             int   // entries that the service did not take
 	yielded                bool  // others ran meanwhile
 	refused                error // the fake's, of what the service took
 }
@@ -218,4 +221,40 @@ func (v storeView) deliver(ctx context.Context, d job.Deletion) ([]job.Answer, e
 		v.p.wait(clientTimeout)
 	}
 	return answers, err
+}
+
+// tally holds what a client says was accepted against what the service has taken.
+func (v queueView) tally(x *exchange, sent, accepted int) {
+	if x.met == 0 && accepted != sent-x.turnedAway {
+		v.violate("A1", "send: "+strconv.Itoa(accepted)+" of "+strconv.Itoa(sent)+" are called accepted, and "+strconv.Itoa(x.turnedAway)+" were refused")
+	}
+}
+
+// audit holds the last answer of a listing against what is there after its first item.
+func (v storeView) audit(x *exchange, q job.Query, l job.Listing) {
+	if x.met > 0 || x.yielded || l.Token != "" || len(l.Items) == 0 && q.Token != "" {
+		return
+	}
+	first := q.After
+	if len(l.Items) > 0 {
+		first = l.Items[0].Key
+	}
+	all := v.store.Objects(q.Bucket)
+	if q.Versions {
+		all = v.store.Versions(q.Bucket)
+	}
+	there, listed := 0, 0
+	for item := range all {
+		if item.Key > first && strings.HasPrefix(item.Key, q.Prefix) && (q.Through == "" || item.Key <= q.Through) {
+			there++
+		}
+	}
+	for _, item := range l.Items {
+		if item.Key > first {
+			listed++
+		}
+	}
+	if there != listed {
+		v.violate("A1", "list: "+strconv.Itoa(listed)+" are listed to the end, and "+strconv.Itoa(there)+" are there")
+	}
 }

@@ -26,7 +26,9 @@ func (v queueView) Send(ctx context.Context, mode job.Mode, messages []job.Messa
 			v.tell(&moment{kind: messageSent, mode: mode, message: m, by: v.instance})
 		}
 		accepted, err = by.Send(ctx, mode, v.inSchema(messages))
-		v.wake(mode)
+		if v.wake(mode); v.far != nil && err == nil {
+			v.tally(exchangeOf(ctx), len(messages), len(accepted))
+		}
 		return err
 	}
 	if v.far != nil {

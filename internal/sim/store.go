@@ -35,7 +35,8 @@ func (v storeView) List(ctx context.Context, q job.Query) (job.Listing, error) {
 		v.noteListed(l)
 		return l, err
 	}, func(ctx context.Context) (job.Listing, error) {
-		switch x := exchangeOf(ctx); {
+		x := exchangeOf(ctx)
+		switch {
 		case x.fate != answered:
 		case q.Token != "" && v.strikes(TokenExpired):
 			x.fate, x.whole = expired, true
@@ -43,7 +44,9 @@ func (v storeView) List(ctx context.Context, q job.Query) (job.Listing, error) {
 			x.fate, x.whole = throttled, v.chance.one(2)
 		}
 		l, err := v.far.artifacts(v.instance).List(ctx, q)
-		v.noteListed(l)
+		if v.noteListed(l); err == nil {
+			v.audit(x, q, l)
+		}
 		return l, err
 	})
 }
