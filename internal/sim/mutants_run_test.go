@@ -27,6 +27,14 @@ func runMutants() []killer {
 			}}
 		}}},
 		{Mutant: Mutant{Name: "first-answer-is-all", Enqueue: func(c *enqueue.Config, i *instance) { c.Lister = short{storeView{i}} }}},
+		{Mutant: Mutant{Name: "requests-of-everybody", Enqueue: func(c *enqueue.Config, i *instance) { c.Lister = wide{storeView{i}} }}},
+		{Mutant: Mutant{Name: "sent-to-the-other-queue", Enqueue: func(c *enqueue.Config, i *instance) {
+			c.Sender = post{queueView: queueView{i}, send: func(ctx context.Context, q queueView, _ job.Mode, m []job.Message) ([]string, error) {
+				return q.Send(ctx, job.Enforce, m)
+			}}
+		}}},
+		{Mutant: Mutant{Name: "a-run-for-each-tick", Enqueue: func(c *enqueue.Config, i *instance) { c.Runs = anew{ledgerView{i}} }}},
+		{Mutant: Mutant{Name: "buried-early", Reconcile: func(c *reconcile.Config, _ *instance) { c.Settings.MaxAttempts = 1 }}},
 		{Mutant: Mutant{Name: "pages-too-large", Enqueue: func(c *enqueue.Config, _ *instance) { c.Settings.PageItems, c.Settings.PageListed = 12, 24 }}},
 		{Mutant: Mutant{Name: "guard-untold", Enqueue: func(c *enqueue.Config, _ *instance) { c.Audit = silenced{c.Audit, audit.GuardTripped} }}},
 		{Mutant: Mutant{Name: "ratchet-untold", Enqueue: func(c *enqueue.Config, _ *instance) { c.Audit = silenced{c.Audit, audit.VersionNotApproved} }}},
@@ -107,6 +115,24 @@ func (s short) List(ctx context.Context, q job.Query) (job.Listing, error) {
 	l, err := s.storeView.List(ctx, q)
 	l.Token = ""
 	return l, err
+}
+
+// wide lists what is not asked for.
+type wide struct{ storeView }
+
+func (s wide) List(ctx context.Context, q job.Query) (job.Listing, error) {
+	q.Prefix = rootIn(q.Prefix)
+	return s.storeView.List(ctx, q)
+}
+
+// anew opens a run by the clock.
+type anew struct{ ledgerView }
+
+func (a anew) OpenRun(ctx context.Context, r job.Run) (job.Run, bool, error) {
+	if r.RequestID == "" {
+		r.ID = job.ScheduledRunID(r.Region, r.Policy, a.clock())
+	}
+	return a.ledgerView.OpenRun(ctx, r)
 }
 
 // silenced drops the events of a name.
