@@ -38,8 +38,8 @@ func (w *world) beginDrill() {
 	if w.chance.one(3) { // too late: workers have the page
 		begins, step = 5*time.Minute, 4*time.Minute
 	}
-	for n := range time.Duration(4) {
-		w.at(begins+n*step, w.fell)
+	for at, end := begins, begins+4*step; at < end; at += step {
+		w.at(at, w.fell)
 	}
 	w.at(w.chance.within(4*time.Minute, 6*time.Minute), func() { w.release(policyName) })
 	for at := 23 * time.Minute; at < w.safety; at += 15 * time.Minute {
