@@ -153,15 +153,18 @@ func repin(t *testing.T, p *Player) {
 		kept[k.Name] = append(kept[k.Name], pin{seed, by})
 		return true
 	}
+	unseen := func(id string) bool { return len(kept.by(id)) == 0 }
 	for _, k := range mutants() {
 		for _, was := range known[k.Name] {
-			try(k, was.seed, "")
+			if by := finders(p, k, was.seed); len(by) > 0 && (kept[k.Name] == nil || slices.ContainsFunc(by, unseen)) {
+				kept[k.Name] = append(kept[k.Name], pin{was.seed, by})
+			}
 		}
 		for seed := uint64(1); kept[k.Name] == nil && seed <= most && !try(k, seed, ""); seed++ {
 		}
 	}
 	for _, o := range Oracles() {
-		before, missing := known.by(o.ID), len(kept.by(o.ID)) == 0 && alone[o.ID] == ""
+		before, missing := known.by(o.ID), unseen(o.ID) && alone[o.ID] == ""
 		for seed := uint64(1); missing && seed <= twice; seed++ {
 			for _, k := range mutants() {
 				if missing && (seed <= other || slices.Contains(before, k.Name)) {
