@@ -157,7 +157,7 @@ func classifyS3(op string, err error) error {
 		}
 	}
 	response, answered := errors.AsType[*smithyhttp.ResponseError](err)
-	if !answered {
+	if !answered || code(err) == "" { // the SDK makes a response without a status of a lost connection too
 		return failure.New(failure.Network, op, "no answer")
 	}
 	return failure.New(classOf(code(err), response.HTTPStatusCode()), op, "status "+strconv.Itoa(response.HTTPStatusCode()))

@@ -102,6 +102,22 @@ func TestS3ReadThatIsCutOff(t *testing.T) {
 	}
 }
 
+// Who does not answer at all is no bug of ours: the SDK tells of a response then, too.
+func TestS3WithoutAnAnswer(t *testing.T) {
+	for what, fate := range map[string]wire.Fate{"lost": {Lost: true}, "cut off": {Truncate: 1, Error: &wire.Error{Status: 500, Code: "InternalError"}}} {
+		for _, operation := range []string{"PutObject", "GetObject", "ListObjectsV2"} {
+			faults, _ := script(operation, slices.Repeat([]wire.Fate{fate}, 20)...)
+			s := openS3(t, faults)
+			errPut := s.Put(t.Context(), planName, []byte("x"))
+			_, errGet := s.Get(t.Context(), planName)
+			_, errList := s.List(t.Context(), "", "", 10)
+			if err := map[string]error{"PutObject": errPut, "GetObject": errGet, "ListObjectsV2": errList}[operation]; !failure.Is(err, failure.Network) {
+				t.Errorf("%s %s: %v", operation, what, err)
+			}
+		}
+	}
+}
+
 func TestS3Classes(t *testing.T) {
 	for _, c := range []struct {
 		status int

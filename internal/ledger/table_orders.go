@@ -119,9 +119,12 @@ func (t *Table) SwapWatch(ctx context.Context, next job.Watch) error {
 func (t *Table) PutEntry(ctx context.Context, e audit.Entry) error {
 	row := keyed(entryPK(e.At), rowEntry, sortable(e.At)+e.ID())
 	row[attrDoc] = document(e)
-	err := t.write(ctx, "record "+string(e.Act), row, ifAbsent, nil)
+	op := "record " + string(e.Act)
+	err := t.write(ctx, op, row, ifAbsent, nil)
 	if failure.Is(err, failure.Conflict) {
-		return nil // its id is its content
+		if there, rerr := t.get(ctx, op, item{attrPK: row[attrPK], attrSK: row[attrSK]}); rerr == nil && there != nil {
+			return nil // its id is its content
+		}
 	}
 	return err
 }

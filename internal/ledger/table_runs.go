@@ -21,7 +21,12 @@ func (t *Table) PublishPolicy(ctx context.Context, p policy.Policy) error {
 	row[attrDoc], row[attrSHA] = text(string(p.Canonical())), text(p.SHA256())
 	err := t.transact(ctx, "publish policy "+p.Name,
 		t.put(row, ifSamePolicy, item{":sha256": text(p.SHA256())}), t.put(keyed(namesPK, rowName, p.Name), "", nil))
-	if failure.Is(err, failure.Conflict) {
+	if !failure.Is(err, failure.Conflict) {
+		return err
+	}
+	// It may only have met another transaction. Who publishes any policy writes its name.
+	there, rerr := t.get(ctx, "publish policy "+p.Name, keyed(policyPK(p.Name), rowPolicy, versionSK(p.Version)))
+	if sha, ok := there[attrSHA].(*types.AttributeValueMemberS); rerr == nil && ok && sha.Value != p.SHA256() {
 		return failure.New(failure.Invalid, "publish policy "+p.Name, "this version was published with other content")
 	}
 	return err
@@ -57,8 +62,11 @@ func (t *Table) OpenRun(ctx context.Context, r job.Run) (stored job.Run, created
 	if !failure.Is(err, failure.Conflict) {
 		return job.Run{}, false, err
 	}
-	stored, err = t.Run(ctx, r.ID)
-	return stored, false, err
+	stored, rerr := t.Run(ctx, r.ID)
+	if failure.Is(rerr, failure.Absent) {
+		return job.Run{}, false, err // it only met another transaction
+	}
+	return stored, false, rerr
 }
 
 // Run returns a run, or failure.Absent.

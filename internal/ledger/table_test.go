@@ -91,6 +91,54 @@ func TestTable(t *testing.T) {
 	ledgertest.Exercise(t, func(t *testing.T) ledgertest.Ledger { return openTable(t, nil) })
 }
 
+// A write that only met another transaction has not happened, and what was read of its
+// refusal must not say that it had, or that it never can (DB-08).
+func TestDB08_AnotherTransactionIsNoAnswer(t *testing.T) {
+	busy := false
+	l := openTable(t, func(c wire.Call) (f wire.Fate) {
+		switch {
+		case busy && c.Operation == "PutItem":
+			f.Error = wire.Bad("TransactionConflictException", "")
+		case busy && c.Operation == "TransactWriteItems":
+			f.Error = wire.Bad("TransactionCanceledException", "")
+			f.Error.Fields = map[string]any{"CancellationReasons": []map[string]string{{"Code": "None"}, {"Code": "TransactionConflict"}}}
+		}
+		return f
+	})
+	l.Pause = func(context.Context, time.Duration) error { return nil }
+	p, err := policy.Parse("policy.yaml", []byte(busyPolicy))
+	check(t, err)
+	for what, write := range map[string]func() error{
+		"an order": func() error { return l.PutEntry(t.Context(), audit.Entry{Act: audit.RedriveApplied, At: instant}) },
+		"a run": func() error {
+			_, _, err := l.OpenRun(t.Context(), job.Run{ID: "run", Rev: 1, State: job.Scanning})
+			return err
+		},
+		"a policy": func() error { return l.PublishPolicy(t.Context(), p) },
+	} {
+		busy = true
+		if err := write(); !failure.Is(err, failure.Conflict) {
+			t.Errorf("%s: %v", what, err)
+		}
+		busy = false
+		for range 2 {
+			check(t, write())
+		}
+	}
+}
+
+const busyPolicy = `name: files
+version: 1
+region: eu-west-1
+bucket: bucket
+keys: files/{tenant}/
+retention_days: 30
+mode: enforce
+schedule: {every: daily, at: "01:30", zone: UTC, catch_up: true}
+limits: {max_objects: 10, max_share: 1, max_growth: 100, max_rate: 50000}
+versions: current
+`
+
 // TestAnswersThatProveNothing: to the SDK an empty answer is one that says nothing
 // is there, or that it is done. No hold, no brake and no page is that.
 func TestAnswersThatProveNothing(t *testing.T) {

@@ -135,10 +135,22 @@ func (i *instance) dispatch(ctx context.Context, s *service, op string, send fun
 	if x.silent() {
 		i.p.wait(clientTimeout)
 	}
-	if s.mirrored() {
+	if i.classed(s, op, x, err); s.mirrored() {
 		i.compare(op, x, err)
 	}
 	return err
+}
+
+// classed holds the class of an error against what every answer has said. Without a fake
+// an empty answer may be a good one: nothing was received, or accepted.
+func (i *instance) classed(s *service, op string, x *exchange, err error) {
+	want := map[fate]failure.Class{
+		forbidden: failure.Forbidden, throttled: failure.Throttled, contended: failure.Conflict, dropped: failure.Network, unanswered: failure.Network,
+		delayed: failure.Network,
+	}[x.fate]
+	if x.whole && x.met > 0 && want != "" && failure.Of(err) != want && (err != nil || s.mirrored()) {
+		i.violate("A1", op+": each answer was "+x.fate.String()+"and the client says "+outcome(err))
+	}
 }
 
 // compare holds what a client made of a write against what its fake makes of it.
@@ -174,7 +186,7 @@ func inquire[T any](ctx context.Context, i *instance, s *service, op string, x *
 	if x.silent() {
 		i.p.wait(clientTimeout)
 	}
-	if get == nil || x.met > 0 && err != nil || x.yielded {
+	if i.classed(s, op, x, err); get == nil || x.met > 0 && err != nil || x.yielded {
 		return answer, err
 	}
 	want, werr := get()
