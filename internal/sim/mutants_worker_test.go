@@ -345,10 +345,6 @@ func workerMutants() []killer {
 			p.RetryAt = time.Time{}
 			return p
 		}}),
-		ofRows("ages-for-ever", rows{seen: func(_ *instance, p job.Page) job.Page {
-			p.FirstFailure, p.RestartedAt = time.Time{}, time.Time{}
-			return p
-		}}),
 		ofRows("children-of-another-epoch", rows{complete: func(ctx context.Context, l ledgerView, next job.Page, children []job.Page) error {
 			for i := range children {
 				children[i].Intent.Epoch += 1 << 30
@@ -521,9 +517,6 @@ func workerMutants() []killer {
 				l.Reason = job.ReasonAge
 				return q.DeadLetter(ctx, l)
 			}}
-		}}},
-		{Mutant: Mutant{Name: "newer-schema-given-up", Worker: func(c *worker.Config, _ *instance) {
-			c.Settings.MaxAttempts, c.Settings.MaxReceives, c.Settings.RedriveAttempts = 1, 2, 2
 		}}},
 		{Mutant: Mutant{Name: "kept-for-nothing", Worker: func(c *worker.Config, _ *instance) {
 			c.Decide = func(f policy.Facts) policy.Decision {

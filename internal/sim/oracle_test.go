@@ -15,7 +15,7 @@ import (
 
 // alone are the oracles that are shown what they look for here: in a world another one
 // always sees it first, or it takes more luck than a test has.
-var alone = map[string]string{"S11": "TestTwoOutcomesAreSeen", "S18": "TestADeleteOfWhatWasHeldIsSeen", "E7b": "TestAForgottenOrderIsSeen"}
+var alone = map[string]string{"S11": "TestTwoOutcomesAreSeen", "S18": "TestADeleteOfWhatWasHeldIsSeen", "S7b": "TestAHastyLetterIsSeen", "E7b": "TestAForgottenOrderIsSeen"}
 
 func lookFor(id string) func(*truth, *moment) string {
 	for _, o := range Oracles() {
@@ -92,6 +92,25 @@ func TestAForgottenOrderIsSeen(t *testing.T) {
 	sure(w.ledger.PutEntry(context.Background(), e))
 	if text := lookFor("E7b")(w.truth, &moment{kind: worldEnded}); text != "" {
 		t.Error(text)
+	}
+}
+
+// S7b: a message of a newer schema, given up at once, and only when nobody has read it.
+func TestAHastyLetterIsSeen(t *testing.T) {
+	p := NewPlayer()
+	defer p.Close()
+	w := newWorld(1, p.lib, Options{})
+	defer w.close()
+	w.settings.MaxReceives = 10
+	given := func(after time.Duration) string {
+		l := job.Letter{Reason: job.ReasonNewerSchema, FirstAt: w.clock(), FailedAt: w.clock().Add(after)}
+		return lookFor("S7b")(w.truth, &moment{kind: letterWritten, letter: l})
+	}
+	if given(time.Second) == "" {
+		t.Error("a worker that does not wait for a newer one is not seen")
+	}
+	if text := given(9 * w.settings.Visibility()); text != "" {
+		t.Errorf("nine visibilities are enough: %s", text)
 	}
 }
 
