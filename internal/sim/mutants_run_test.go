@@ -45,13 +45,9 @@ func runMutants() []killer {
 		{Mutant: Mutant{Name: "open-pages-unmeasured", Reconcile: func(c *reconcile.Config, i *instance) { c.Gauges = deaf{i, contract.OldestOpenPageAge} }}},
 		{Mutant: Mutant{Name: "missed-unmeasured", Reconcile: func(c *reconcile.Config, i *instance) { c.Gauges = deaf{i, contract.MissedDates} }}},
 		{Mutant: Mutant{Name: "death-unsaid", Worker: func(c *worker.Config, _ *instance) { c.Audit = silenced{c.Audit, audit.DeadLettered} }}},
-		{Mutant: Mutant{Name: "sent-and-not-noted", Reconcile: func(c *reconcile.Config, i *instance) {
-			c.Runs = rows{ledgerView: ledgerView{i}, swap: func(ctx context.Context, l ledgerView, next job.Page) error {
-				if next.State.Open() {
-					return nil
-				}
-				return l.SwapPage(ctx, next)
-			}}
+		{Mutant: Mutant{Name: "sends-what-is-not-due", Reconcile: func(c *reconcile.Config, i *instance) {
+			e := early{rows{ledgerView: ledgerView{i}, seen: overdue}}
+			c.Index, c.Rows = e, e
 		}}},
 		{Mutant: Mutant{Name: "voids-what-waits", Reconcile: func(c *reconcile.Config, i *instance) {
 			c.Runs = rows{ledgerView: ledgerView{i}, run: func(_ *instance, r job.Run) job.Run {
@@ -70,7 +66,6 @@ func redriveMutants() []killer {
 		{Mutant: Mutant{Name: "brake-gate-off", Redrive: func(c *redrive.Config, i *instance) {
 			c.Brakes = rows{ledgerView: ledgerView{i}, brakes: func([]job.Brake) []job.Brake { return nil }}
 		}}},
-		{Mutant: Mutant{Name: "plan-for-ever", Redrive: func(c *redrive.Config, _ *instance) { c.Settings.RedriveLife = 3 * time.Hour }}},
 		{Mutant: Mutant{Name: "superseded-unseen", Redrive: func(c *redrive.Config, i *instance) { c.Policies = oldest{ledgerView{i}} }}},
 		{Mutant: Mutant{Name: "all-at-once", Redrive: func(c *redrive.Config, _ *instance) {
 			c.Settings.RedriveRate, c.Settings.RedriveBatch = c.Settings.RedrivePlan, c.Settings.RedrivePlan
@@ -133,6 +128,24 @@ func (a anew) OpenRun(ctx context.Context, r job.Run) (job.Run, bool, error) {
 		r.ID = job.ScheduledRunID(r.Region, r.Policy, a.clock())
 	}
 	return a.ledgerView.OpenRun(ctx, r)
+}
+
+// early shows every page that was sent as overdue.
+type early struct{ rows }
+
+func (e early) OpenPages(ctx context.Context, after *job.Page, limit int) ([]job.Page, error) {
+	all, err := e.ledgerView.OpenPages(ctx, after, limit)
+	for n := range all {
+		all[n] = overdue(e.instance, all[n])
+	}
+	return all, err
+}
+
+func overdue(i *instance, p job.Page) job.Page {
+	if p.State == job.Sent {
+		p.NextDue = i.clock().Add(-time.Hour)
+	}
+	return p
 }
 
 // silenced drops the events of a name.

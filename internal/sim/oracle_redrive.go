@@ -20,6 +20,7 @@ func redriveOracles() []Oracle {
 		{"S15c", "a call moves no more pages than a batch has, and no more in a second than the rate", on(pageWritten), tooFast},
 		{"S15d", "a plan has moved all only once each of its pages was sent or left for a reason, and no older copy lies among the dead letters", on(redriveWritten), movedTooFew},
 		{"S15e", "a plan is closed with an entry and the true counts, once its pages have ended", on(redriveWritten), closedWrong},
+		{"S15g", "a row says that its letter is durable only once it is", on(pageWritten), letteredEarly},
 		{"E7a", "a letter that is no page's shadow is removed only by an order", on(letterRemoved), letterUnordered},
 		{"E7b", "every order that was taken stands in the ledger as it was given", on(worldEnded), forgotten},
 		{"E5a", "who gives a page up says of each item that it failed or was refused, and of none that it is gone", on(pageWritten), givenUpWrong},
@@ -204,6 +205,13 @@ func closedWrong(t *truth, m *moment) string {
 		return "no " + string(audit.RedriveClosed) + " is on record"
 	}
 	return ""
+}
+
+func letteredEarly(t *truth, m *moment) string {
+	if m.page.State != job.Dead || m.page.Death.LetterAt.IsZero() || !m.was.Death.LetterAt.IsZero() || t.ackable(m.page) {
+		return ""
+	}
+	return "there is no letter of its command"
 }
 
 func letterUnordered(t *truth, m *moment) string {

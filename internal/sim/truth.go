@@ -113,10 +113,7 @@ type pageTruth struct {
 	ackable time.Time
 	// restored are the keys under which a wrong marker was taken away again.
 	restored map[string]bool
-	// sent is when its message was accepted last, resent when that was by reconcile, whose
-	// row then had the revision.
-	sent, resent time.Time
-	resentRev    int64
+	sent     time.Time // when its message was accepted last
 	// hid are the keys at which a request that somebody waited for has hidden a later
 	// upload of the same bytes, and when that was uploaded.
 	hid map[string]time.Time
@@ -237,11 +234,8 @@ func (t *truth) takeEvent(m *moment) {
 
 func (t *truth) takeMessage(m *moment) {
 	p := t.pageOf(m.message.Body)
-	if p == nil || t.w.refusesEntry(m.message.ID) {
-		return
-	}
-	if p.sent = m.at; m.by != nil && m.by.function == "reconcile" {
-		p.resent, p.resentRev = m.at, p.row.Rev
+	if p != nil && !t.w.refusesEntry(m.message.ID) {
+		p.sent = m.at
 	}
 }
 
