@@ -73,7 +73,7 @@ func (c *carrier) Do(r *http.Request) (*http.Response, error) {
 func (c *carrier) pause(x *exchange) {
 	if x.requests > 0 && x.by.chance.one(2) {
 		x.yielded = true
-		wait := x.by.latency()
+		wait := x.by.latency(true)
 		if x.flight != nil && c.w.faulty && c.w.rates[Stall] > 0 && x.by.chance.one(2) {
 			c.w.hit(Stall) // between two requests of a delete, where its right may end
 			wait = x.by.chance.within(5*time.Second, 75*time.Second)
