@@ -172,20 +172,27 @@ func earliest(loc *time.Location, wall time.Time) (t time.Time, exists bool) {
 }
 
 // offsets returns the offsets from UTC that are in force in loc within reach of an
-// instant: nearly always one.
-func offsets(loc *time.Location, around time.Time) []time.Duration {
+// instant, in their order: nearly always one.
+func offsets(loc *time.Location, around time.Time) (all []time.Duration) {
 	first, last := around.Add(-reach), around.Add(reach)
-	start, end := around.In(loc).ZoneBounds()
-	if (start.IsZero() || !start.After(first)) && (end.IsZero() || end.After(last)) {
-		return []time.Duration{offsetAt(loc, around)}
+	for t := first; ; {
+		if off := offsetAt(loc, t); !slices.Contains(all, off) {
+			all = append(all, off)
+		}
+		_, end := t.In(loc).ZoneBounds()
+		switch {
+		case end.IsZero() || end.After(last):
+			return all
+		case !end.After(t):
+			return probe(loc, first, last)
+		}
+		t = end
 	}
-	return probe(loc, first, last)
 }
 
-// probe returns the offsets that are in force in loc between two instants, in steps
-// for less than which none ever was. It does not walk along the bounds that
-// time.Time.ZoneBounds gives: beyond a zone's table they can lie in the past (on 31
-// December of a leap year), and the walk would not end.
+// probe returns them in steps for less than which no offset ever was in force. The bounds
+// that time.Time.ZoneBounds gives beyond a zone's table can lie in the past (on 31 December
+// of a leap year), and a walk along them would not end.
 func probe(loc *time.Location, first, last time.Time) []time.Duration {
 	const step = 30 * time.Minute
 	var all []time.Duration
