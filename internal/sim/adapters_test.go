@@ -34,6 +34,8 @@ import (
 
 var through = flag.Uint64("adapters", 20, "how many seeds are played through the product's clients and the embedded AWS")
 
+var through1 = flag.Int("adapterpositions", calls, "among how many calls one fault is placed there")
+
 // clients are the product's, of one player. They outlive its worlds, for they remember
 // nothing.
 type clients struct {
@@ -181,6 +183,22 @@ func playThrough(from, n uint64) (s sum) {
 	}
 	players.Wait()
 	return s
+}
+
+// One fault at each call of the small scenario, for each kind of bucket: what needs no
+// luck is found without it here too.
+func TestExhaustThroughAdapters(t *testing.T) {
+	p, c := NewPlayer(), newClients()
+	defer p.Close()
+	bad, played := 0, 0
+	p.Exhaust(Search{Depth: 1, Calls: *through1, Parts: 1}, Options{adapters: c.open}, func(script []Strike, r Result) bool {
+		if played++; r.Violation != nil {
+			bad++
+			t.Errorf("%v on bucket %d: %s: %s", script, r.Seed, r.Violation.Oracle, r.Violation.Text)
+		}
+		return bad < 10
+	})
+	t.Logf("%d combinations", played)
 }
 
 // L5 here too: what the services draw for themselves must not matter.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -56,14 +57,16 @@ func (c *carrier) Do(r *http.Request) (*http.Response, error) {
 	if x == nil {
 		return c.serve(q, nil, wire.Fate{}), nil
 	}
-	c.pause(x)
-	c.shorten(q)
-	x.requests++
 	if x.flight != nil {
 		c.w.tell(&moment{kind: deleteSent, flight: x.flight, by: x.by})
 	}
+	c.pause(x)
+	c.shorten(q)
+	x.requests++
 	if x.fate == answered || x.met > 0 && !x.whole || x.changes && !changing[q.operation] {
-		return c.answer(q, x), nil
+		answer := c.answer(q, x)
+		c.linger(q, x)
+		return answer, nil
 	}
 	x.met++
 	return c.meet(q, x)
@@ -73,13 +76,25 @@ func (c *carrier) Do(r *http.Request) (*http.Response, error) {
 func (c *carrier) pause(x *exchange) {
 	if x.requests > 0 && x.by.chance.one(2) {
 		x.yielded = true
-		wait := x.by.latency()
-		if x.flight != nil && c.w.faulty && c.w.rates[Stall] > 0 && x.by.chance.one(2) {
-			c.w.hit(Stall) // between two requests of a delete, where its right may end
-			wait = x.by.chance.within(5*time.Second, 75*time.Second)
+		wait := x.by.latency(x.changes)
+		if x.op == "place-hold" && c.w.faulty && x.by.chance.one(3) {
+			x.by.at(0, c.w.placeHold) // which reads the same epoch
+			wait = 2 * time.Second
 		}
 		x.by.p.wait(wait)
 	}
+	c.by = x.by
+}
+
+// linger lets time pass between the bulk of a delete and what it can not name: its right
+// may end there.
+func (c *carrier) linger(q *request, x *exchange) {
+	alone := func(i job.Item) bool { return strings.Contains(i.Key, "\x01") }
+	if q.operation != "DeleteObjects" || x.flight == nil || !c.w.faulty || c.w.rates[Stall] == 0 || !slices.ContainsFunc(x.flight.d.Items, alone) || !x.by.chance.one(2) {
+		return
+	}
+	c.w.hit(Stall)
+	x.by.p.wait(x.by.chance.within(5*time.Second, 75*time.Second))
 	c.by = x.by
 }
 
