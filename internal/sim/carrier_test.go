@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -43,9 +44,23 @@ type request struct {
 	body      []byte
 }
 
+// service is whom a request is for.
+func (q *request) service() string {
+	switch target := q.Header.Get("X-Amz-Target"); {
+	case strings.HasPrefix(target, "DynamoDB"):
+		return "dynamodb"
+	case target != "":
+		return "sqs"
+	default:
+		return "s3"
+	}
+}
+
 // Do is what the SDK asks of an HTTP client.
 func (c *carrier) Do(r *http.Request) (*http.Response, error) {
 	q := &request{Request: r, operation: operationOf(r)}
+	// Nobody checks a signature here, which is a tenth of a world's time: only its scope is read.
+	r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=test/20260101/"+region+"/"+q.service()+"/aws4_request")
 	if r.Body != nil {
 		var err error
 		if q.body, err = io.ReadAll(r.Body); err != nil {
@@ -56,14 +71,16 @@ func (c *carrier) Do(r *http.Request) (*http.Response, error) {
 	if x == nil {
 		return c.serve(q, nil, wire.Fate{}), nil
 	}
-	c.pause(x)
-	c.shorten(q)
-	x.requests++
 	if x.flight != nil {
 		c.w.tell(&moment{kind: deleteSent, flight: x.flight, by: x.by})
 	}
+	c.pause(x)
+	c.shorten(q)
+	x.requests++
 	if x.fate == answered || x.met > 0 && !x.whole || x.changes && !changing[q.operation] {
-		return c.answer(q, x), nil
+		answer := c.answer(q, x)
+		c.linger(q, x)
+		return answer, nil
 	}
 	x.met++
 	return c.meet(q, x)
@@ -73,13 +90,26 @@ func (c *carrier) Do(r *http.Request) (*http.Response, error) {
 func (c *carrier) pause(x *exchange) {
 	if x.requests > 0 && x.by.chance.one(2) {
 		x.yielded = true
-		wait := x.by.latency(true)
-		if x.flight != nil && c.w.faulty && c.w.rates[Stall] > 0 && x.by.chance.one(2) {
-			c.w.hit(Stall) // between two requests of a delete, where its right may end
-			wait = x.by.chance.within(5*time.Second, 75*time.Second)
+		wait := x.by.latency(x.changes)
+		if x.op == "place-hold" && c.w.faulty && x.by.chance.one(3) {
+			x.by.at(0, c.w.placeHold) // which reads the same epoch
+			wait = 2 * time.Second
 		}
 		x.by.p.wait(wait)
 	}
+	c.by = x.by
+}
+
+// linger lets a process stand still past its end between the bulk of a delete and what
+// the bulk can not name: its right to send is over then.
+func (c *carrier) linger(q *request, x *exchange) {
+	alone := func(i job.Item) bool { return strings.Contains(i.Key, "\x01") }
+	if q.operation != "DeleteObjects" || x.flight == nil || !c.w.faulty || c.w.rates[Thawed] == 0 || !slices.ContainsFunc(x.flight.d.Items, alone) || !x.by.chance.one(2) {
+		return
+	}
+	c.w.hit(Thawed)
+	x.by.p.ends = forever
+	x.by.p.wait(x.by.chance.within(30*time.Second, 20*time.Minute))
 	c.by = x.by
 }
 
@@ -313,7 +343,7 @@ func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
 // refusal is how a service says that it does not take a request.
 func refusal(f fate, q *request) *wire.Error {
-	rows, messages := strings.HasPrefix(q.Header.Get("X-Amz-Target"), "DynamoDB"), strings.HasPrefix(q.Header.Get("X-Amz-Target"), "AmazonSQS")
+	rows, messages := q.service() == "dynamodb", q.service() == "sqs"
 	switch {
 	case f == expired:
 		return wire.Bad("InvalidArgument", "The continuation token provided is incorrect")
@@ -338,7 +368,7 @@ func refusal(f fate, q *request) *wire.Error {
 
 // internal is the code of an error that says nothing about what happened.
 func internal(q *request) string {
-	if q.Header.Get("X-Amz-Target") != "" {
+	if q.service() != "s3" {
 		return "InternalServerError"
 	}
 	return "InternalError"

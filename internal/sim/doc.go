@@ -16,8 +16,16 @@
 // its end.
 //
 // What is in memory behind the interfaces are the fakes of the client packages. They
-// pass the same suites as the clients on the embedded AWS, which is what ties a world to
-// the services; the faults are added around them here.
+// pass the same suites as the clients on the embedded AWS, and so do the views of them
+// that the steps are given, which is what ties a world to the services; the faults are
+// added around them here.
+//
+// Some worlds have adapters: the calls go through the product's own clients and the AWS
+// SDK to the embedded AWS, without a socket, and the faults happen to their requests. The
+// fakes of the ledger and of the evidence are kept beside the services. They take each
+// write in the instant in which the service does, and say what the client should have
+// answered; where the two differ, that is a violation (A1). So is anything that is
+// destroyed without a delete that names it (A2).
 //
 // # What it proves
 //
@@ -28,8 +36,8 @@
 //
 // # What it does not prove
 //
-// Nothing about the services themselves, nor about the adapters that talk to them: the
-// conformance suites do that. Worlds are small: some twenty objects, two tenants, one
+// Nothing about the services themselves: the conformance suites do that. A world with
+// adapters takes ten times as long, so there are fewer of them. Worlds are small: some twenty objects, two tenants, one
 // policy, a few runs. What an oracle does not look at is not seen, and a fault that
 // nobody thought of does not happen.
 //

@@ -137,7 +137,7 @@ func finders(p *Player, k killer, seed uint64) []string {
 // an oracle that found it before, and finds nothing now; and any mutant for it.
 const (
 	most  = 20_000
-	twice = 1_000
+	twice = 3_000
 	other = 30
 )
 

@@ -175,8 +175,8 @@ func wrongLag(t *truth, m *moment) string {
 	if m.gauge.Policy == "" && v > 0 { // of some policies it may not know: then it is at least what is said
 		least = 0
 		for name := range m.by.deployed() {
-			known, _ := t.measuredBy(m.by, contract.BusinessDateLag, name)
-			least = max(least, int(known))
+			known, _ := t.measuredBy(m.by, contract.BusinessDateLag, name) // which was right then, whatever was closed since
+			least, most = max(least, int(known)), max(most, int(known))
 		}
 	}
 	if v < least || v > most {
