@@ -72,7 +72,7 @@ func (c *carrier) Do(r *http.Request) (*http.Response, error) {
 		return c.serve(q, nil, wire.Fate{}), nil
 	}
 	if x.flight != nil {
-		c.w.tell(&moment{kind: deleteSent, flight: x.flight, by: x.by})
+		c.w.tell(moment{kind: deleteSent, flight: x.flight, by: x.by})
 	}
 	c.pause(x)
 	c.shorten(q)

@@ -69,13 +69,13 @@ func (i *instance) jitter(limit time.Duration) time.Duration {
 // Emit takes an event.
 func (i *instance) Emit(e audit.Event) {
 	i.alive()
-	i.tell(&moment{at: i.clock(), kind: emitted, event: e, by: i})
+	i.tell(moment{at: i.clock(), kind: emitted, event: e, by: i})
 }
 
 // Measure takes a measurement.
 func (i *instance) Measure(m audit.Measurement) {
 	i.alive()
-	i.tell(&moment{at: i.clock(), kind: measured, gauge: m, by: i})
+	i.tell(moment{at: i.clock(), kind: measured, gauge: m, by: i})
 }
 
 // service is where a call goes, and what may become of it there.

@@ -203,7 +203,7 @@ func (i *instance) handle(function string, s *steps, deadline time.Time, payload
 		_, err = s.redrive.Handle(ctx, deadline, i.reads(function, payload))
 	case "reconcile":
 		if _, failed := s.reconcile.Pass(ctx, deadline); failed == nil { // else its schedule asks again soon
-			i.tell(&moment{kind: passEnded, by: i})
+			i.tell(moment{kind: passEnded, by: i})
 		}
 	}
 	i.log(i.p, "returns", outcome(err))

@@ -86,7 +86,7 @@ func (v ledgerView) OpenRun(ctx context.Context, r job.Run) (stored job.Run, cre
 		return err
 	}, then(func() {
 		if fake.created {
-			v.tell(&moment{kind: runWritten, run: r, by: v.instance})
+			v.tell(moment{kind: runWritten, run: r, by: v.instance})
 		}
 	}))
 	if v.far != nil {
@@ -119,7 +119,7 @@ func (v ledgerView) ClosedRuns(ctx context.Context, name string, limit int) ([]j
 func (v ledgerView) Record(ctx context.Context, next job.Run, page *job.Page) error {
 	return v.do(ctx, "record", func(ctx context.Context, l *ledgers) error { return l.Record(ctx, next, page) }, v.ran(ctx, next, func() {
 		if page != nil {
-			v.tell(&moment{kind: pageWritten, page: *page, by: v.instance})
+			v.tell(moment{kind: pageWritten, page: *page, by: v.instance})
 		}
 	}))
 }
@@ -131,7 +131,7 @@ func (v ledgerView) ran(ctx context.Context, next job.Run, also func()) func(app
 		if err := apply(); err != nil {
 			return err
 		}
-		v.tell(&moment{kind: runWritten, ranBefore: before, run: next, by: v.instance})
+		v.tell(moment{kind: runWritten, ranBefore: before, run: next, by: v.instance})
 		also()
 		return nil
 	}
@@ -191,7 +191,7 @@ func (v ledgerView) SwapPages(ctx context.Context, next []job.Page) error {
 		err := apply()
 		for i, p := range next {
 			if err == nil {
-				v.tell(&moment{kind: pageWritten, was: before[i], page: p, by: v.instance})
+				v.tell(moment{kind: pageWritten, was: before[i], page: p, by: v.instance})
 			}
 		}
 		return err
@@ -215,7 +215,7 @@ func (v ledgerView) moved(ctx context.Context, next job.Page, children []job.Pag
 		if err := apply(); err != nil {
 			return err
 		}
-		v.tell(&moment{kind: pageWritten, was: before, page: next, children: children, by: v.instance})
+		v.tell(moment{kind: pageWritten, was: before, page: next, children: children, by: v.instance})
 		return nil
 	}
 }
@@ -305,7 +305,7 @@ func (v ledgerView) PlaceHold(ctx context.Context, h hold.Hold) (stored hold.Hol
 		epoch, _ := v.ledger.Epoch(ctx, h.Tenant)
 		err := apply()
 		if err == nil && fake.Epoch > epoch {
-			v.tell(&moment{kind: holdWritten, hold: fake, by: v.instance})
+			v.tell(moment{kind: holdWritten, hold: fake, by: v.instance})
 		}
 		return err
 	})
@@ -318,7 +318,7 @@ func (v ledgerView) PlaceHold(ctx context.Context, h hold.Hold) (stored hold.Hol
 // ReleaseHold ends a hold.
 func (v ledgerView) ReleaseHold(ctx context.Context, tenant, id string, at time.Time) error {
 	return v.do(ctx, "release-hold", func(ctx context.Context, l *ledgers) error { return l.ReleaseHold(ctx, tenant, id, at) }, then(func() {
-		v.tell(&moment{kind: holdWritten, hold: hold.Hold{ID: id, Tenant: tenant, ReleasedAt: at}, by: v.instance})
+		v.tell(moment{kind: holdWritten, hold: hold.Hold{ID: id, Tenant: tenant, ReleasedAt: at}, by: v.instance})
 	}))
 }
 
@@ -330,14 +330,14 @@ func (v ledgerView) Brakes(ctx context.Context) ([]job.Brake, error) {
 // SetBrake puts a brake.
 func (v ledgerView) SetBrake(ctx context.Context, b job.Brake) error {
 	return v.do(ctx, "set-brake", func(ctx context.Context, l *ledgers) error { return l.SetBrake(ctx, b) }, then(func() {
-		v.tell(&moment{kind: brakeWritten, brake: b, by: v.instance})
+		v.tell(moment{kind: brakeWritten, brake: b, by: v.instance})
 	}))
 }
 
 // ReleaseBrake takes a brake away.
 func (v ledgerView) ReleaseBrake(ctx context.Context, b job.Brake) error {
 	return v.do(ctx, "release-brake", func(ctx context.Context, l *ledgers) error { return l.ReleaseBrake(ctx, b) }, then(func() {
-		v.tell(&moment{kind: brakeWritten, brake: b, released: true, by: v.instance})
+		v.tell(moment{kind: brakeWritten, brake: b, released: true, by: v.instance})
 	}))
 }
 
@@ -349,7 +349,7 @@ func (v ledgerView) Approval(ctx context.Context, name string) (policy.Approval,
 // Approve lets a version delete.
 func (v ledgerView) Approve(ctx context.Context, next policy.Approval) error {
 	return v.do(ctx, "approve", func(ctx context.Context, l *ledgers) error { return l.Approve(ctx, next) }, then(func() {
-		v.tell(&moment{kind: approvalWritten, approval: next, by: v.instance})
+		v.tell(moment{kind: approvalWritten, approval: next, by: v.instance})
 	}))
 }
 
@@ -366,7 +366,7 @@ func (v ledgerView) SwapWatch(ctx context.Context, next job.Watch) error {
 // PutEntry records an order.
 func (v ledgerView) PutEntry(ctx context.Context, e audit.Entry) error {
 	return v.do(ctx, "entry", func(ctx context.Context, l *ledgers) error { return l.PutEntry(ctx, e) }, then(func() {
-		v.tell(&moment{kind: entryWritten, entry: e, by: v.instance})
+		v.tell(moment{kind: entryWritten, entry: e, by: v.instance})
 	}))
 }
 
@@ -395,7 +395,7 @@ func (v ledgerView) RedrivePages(ctx context.Context, id job.RedriveID) ([]job.R
 // SwapRedrive moves a plan.
 func (v ledgerView) SwapRedrive(ctx context.Context, next job.Redrive) error {
 	return v.do(ctx, "swap-redrive", func(ctx context.Context, l *ledgers) error { return l.SwapRedrive(ctx, next) }, then(func() {
-		v.tell(&moment{kind: redriveWritten, redrive: next, by: v.instance})
+		v.tell(moment{kind: redriveWritten, redrive: next, by: v.instance})
 	}))
 }
 
@@ -407,7 +407,7 @@ func (v ledgerView) AutoRedrive(ctx context.Context) (job.AutoRedrive, error) {
 // SwapAutoRedrive moves it.
 func (v ledgerView) SwapAutoRedrive(ctx context.Context, next job.AutoRedrive) error {
 	return v.do(ctx, "swap-auto-redrive", func(ctx context.Context, l *ledgers) error { return l.SwapAutoRedrive(ctx, next) }, then(func() {
-		v.tell(&moment{kind: autoWritten, auto: next, by: v.instance})
+		v.tell(moment{kind: autoWritten, auto: next, by: v.instance})
 	}))
 }
 

@@ -97,10 +97,10 @@ func (w *world) settle(mode job.Mode, got []job.Delivery, response worker.Respon
 	}
 	for _, d := range got {
 		if failed[d.MessageID] {
-			w.tell(&moment{kind: messageReturned, mode: mode, delivery: d, asked: began})
+			w.tell(moment{kind: messageReturned, mode: mode, delivery: d, asked: began})
 			continue
 		}
-		w.tell(&moment{kind: messageAcked, mode: mode, delivery: d, asked: began})
+		w.tell(moment{kind: messageAcked, mode: mode, delivery: d, asked: began})
 		if w.strikes(AckLost) {
 			continue
 		}

@@ -84,7 +84,9 @@ type moment struct {
 
 // tell holds a moment against every oracle that looks at its kind, and then lets the
 // truth take it in.
-func (w *world) tell(m *moment) {
+func (w *world) tell(what moment) {
+	w.told = what // in one place: moments are large, and most of what a world makes
+	m := &w.told
 	switch m.kind {
 	case runWritten, pageWritten, holdWritten, approvalWritten, redriveWritten:
 		w.rewrites++

@@ -76,7 +76,7 @@ func (p placed) PlaceHold(ctx context.Context, h hold.Hold) (hold.Hold, error) {
 	epoch, err := p.ledgerView.Epoch(ctx, h.Tenant)
 	p.later("place-hold", 2*time.Second, func() error {
 		stored, err := p.ledger.PlaceHold(ctx, h)
-		p.tell(&moment{kind: holdWritten, hold: stored})
+		p.tell(moment{kind: holdWritten, hold: stored})
 		return err
 	})
 	h.Epoch = epoch + 1

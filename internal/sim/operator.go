@@ -29,12 +29,12 @@ func (w *world) call(function string, request any, then func(answer any)) {
 			answer, err = s.hold.Handle(ctx, deadline, data)
 			if status, ok := answer.(hold.Status); ok && err == nil {
 				i.log(i.p, "answers", string(status.Answer))
-				i.tell(&moment{kind: holdAnswered, status: status, asked: asked, by: i})
+				i.tell(moment{kind: holdAnswered, status: status, asked: asked, by: i})
 			}
 		} else {
 			answer, err = s.redrive.Handle(ctx, deadline, i.reads(function, data))
 			if err == nil {
-				i.tell(&moment{kind: orderAnswered, request: request, answer: answer, by: i})
+				i.tell(moment{kind: orderAnswered, request: request, answer: answer, by: i})
 			}
 		}
 		i.log(i.p, "returns", outcome(err))

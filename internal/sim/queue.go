@@ -23,7 +23,7 @@ func (v queueView) Send(ctx context.Context, mode job.Mode, messages []job.Messa
 			v.refused = append(v.refused, v.entry(messages))
 		}
 		for _, m := range messages {
-			v.tell(&moment{kind: messageSent, mode: mode, message: m, by: v.instance})
+			v.tell(moment{kind: messageSent, mode: mode, message: m, by: v.instance})
 		}
 		accepted, err = by.Send(ctx, mode, v.inSchema(messages))
 		if v.wake(mode); v.far != nil && err == nil {
@@ -87,7 +87,7 @@ func readNext(body []byte) []byte { return bytes.Replace(body, schemaNext, schem
 // DeadLetter writes a letter.
 func (v queueView) DeadLetter(ctx context.Context, l job.Letter) error {
 	return v.post(ctx, &letterCalls, "dead-letter", func(ctx context.Context, m mail) error { return m.DeadLetter(ctx, l) }, func() error {
-		v.tell(&moment{kind: letterWritten, letter: l, by: v.instance})
+		v.tell(moment{kind: letterWritten, letter: l, by: v.instance})
 		return nil
 	})
 }
@@ -127,7 +127,7 @@ func (v queueView) Remove(ctx context.Context, d job.DeadLetter) error {
 	}, func() error {
 		if left := len(v.queue.PeekLetters()); left < had {
 			had = left
-			v.tell(&moment{kind: letterRemoved, removed: d, by: v.instance})
+			v.tell(moment{kind: letterRemoved, removed: d, by: v.instance})
 		}
 		return nil
 	})
@@ -146,7 +146,7 @@ func (v evidenceView) Put(ctx context.Context, name string, data []byte) error {
 	return v.write(ctx, &proofCalls, "keep", func() error {
 		err := v.evidence.Put(ctx, name, data)
 		if err == nil {
-			v.tell(&moment{kind: documentKept, name: name, data: data, by: v.instance})
+			v.tell(moment{kind: documentKept, name: name, data: data, by: v.instance})
 		}
 		return err
 	}, func(ctx context.Context) error { return v.far.evidence.Put(ctx, name, data) })
@@ -166,7 +166,7 @@ type starts struct{ *instance }
 func (s starts) Start(_ context.Context, _ time.Time, policy string, scheduled time.Time) error {
 	err := s.async("start-scan", "enqueue", tick(policy, scheduled))
 	if err == nil {
-		s.tell(&moment{kind: startAsked, name: policy, scheduled: scheduled, by: s.instance})
+		s.tell(moment{kind: startAsked, name: policy, scheduled: scheduled, by: s.instance})
 	}
 	return err
 }

@@ -59,7 +59,7 @@ func (p *Player) Play(seed uint64, o Options) Result {
 	w.run(w.safety, w.isBroken)
 	w.converge()
 	if w.broken == nil {
-		w.tell(&moment{kind: worldEnded})
+		w.tell(moment{kind: worldEnded})
 	}
 	return Result{
 		Seed: seed, Hash: w.hash, Violation: w.broken, Hits: w.hits, Calls: w.calls, Deletes: w.truth.deletes, Resumes: w.truth.resumes,

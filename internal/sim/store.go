@@ -117,7 +117,7 @@ func (v storeView) Delete(ctx context.Context, d job.Deletion) ([]job.Answer, er
 		return nil, failure.New(failure.Forbidden, op, "not allowed")
 	}
 	f := &flight{d: d, page: v.truth.claims[v.owner], until: v.clock().Add(signatureLife)}
-	v.tell(&moment{kind: deleteSent, flight: f, by: v.instance})
+	v.tell(moment{kind: deleteSent, flight: f, by: v.instance})
 	switch {
 	case v.strikes(StoreThrottled):
 		v.log(v.p, op, "throttled")
@@ -254,5 +254,5 @@ func (w *world) keyFault(item job.Item) (answer job.Answer, applied bool) {
 
 // effect is told by the store what a delete call changed, at its instant.
 func (w *world) effect(e artifact.Effect) {
-	w.tell(&moment{kind: effectHappened, effect: e, flight: w.landing})
+	w.tell(moment{kind: effectHappened, effect: e, flight: w.landing})
 }

@@ -81,6 +81,7 @@ type world struct {
 	asked    map[Strike]bool
 	could    []Strike
 	oracles  *judges
+	told     moment // the last
 	truth    *truth
 	rewrites int // writes of rows that changed them
 	broken   *Violation
