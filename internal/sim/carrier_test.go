@@ -174,7 +174,7 @@ func (c *carrier) later(q *request, x *exchange) {
 	r.Request = q.Clone(context.Background())
 	c.w.at(min(x.after, signatureLife), func() {
 		c.w.nobody = x.flight == nil
-		answer := c.answer(&r, x)
+		answer := c.answer(&r, x) //nolint:bodyclose // a recorded answer holds nothing
 		c.w.nobody = false
 		c.w.log(nil, q.operation, "lands late: "+http.StatusText(answer.StatusCode))
 	})
@@ -186,7 +186,7 @@ func (c *carrier) between(q *request, x *exchange) (answer *http.Response) {
 	r := *q
 	r.Request = q.Clone(context.Background())
 	c.w.spawn("request", 0, func(p *process) {
-		answer = c.carry(&r, x, func() { p.wait(c.w.chance.within(time.Millisecond, 50*time.Millisecond)) })
+		answer = c.carry(&r, x, func() { p.wait(c.w.chance.within(time.Millisecond, 50*time.Millisecond)) }) //nolint:bodyclose // a recorded answer holds nothing
 	}, func() {})
 	for answer == nil {
 		x.by.p.wait(20 * time.Millisecond)

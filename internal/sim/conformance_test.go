@@ -47,23 +47,23 @@ func newBench(t *testing.T, o Options) *bench {
 
 // do makes a call. The test's own goroutine drives the kernel, event by event, so that
 // nothing of the test runs in a coroutine.
-func (b *bench) do(call func(*instance)) {
+func (x *bench) do(call func(*instance)) {
 	done := false
-	b.mu.Lock()
-	i := &instance{world: b.world, function: string(job.Enforce), steps: &steps{}}
-	i.p = b.spawn("suite", 0, func(*process) { call(i); done = true }, func() {})
+	x.mu.Lock()
+	i := &instance{world: x.world, function: string(job.Enforce), steps: &steps{}}
+	i.p = x.spawn("suite", 0, func(*process) { call(i); done = true }, func() {})
 	for !done {
-		b.step()
-		b.mu.Unlock() // another call may begin here
-		b.mu.Lock()
+		x.step()
+		x.mu.Unlock() // another call may begin here
+		x.mu.Lock()
 	}
-	b.mu.Unlock()
+	x.mu.Unlock()
 }
 
 // step lets the next thing happen.
-func (b *bench) step() {
-	steps := b.steps
-	b.run(b.heap[0].at, func() bool { return b.steps > steps })
+func (x *bench) step() {
+	steps := x.steps
+	x.run(x.heap[0].at, func() bool { return x.steps > steps })
 }
 
 // past looks at what is there without a call.
@@ -74,20 +74,20 @@ func past[T any](b *bench, look func() (T, error)) (T, error) {
 }
 
 // PolicyNames, PageByID, AwaitingRuns and RecentRuns are asked by people only.
-func (b *bench) PolicyNames(ctx context.Context) ([]string, error) {
-	return past(b, func() ([]string, error) { return b.ledger.PolicyNames(ctx) })
+func (x *bench) PolicyNames(ctx context.Context) ([]string, error) {
+	return past(x, func() ([]string, error) { return x.ledger.PolicyNames(ctx) })
 }
 
-func (b *bench) PageByID(ctx context.Context, id job.PageID) (job.Page, error) {
-	return past(b, func() (job.Page, error) { return b.ledger.PageByID(ctx, id) })
+func (x *bench) PageByID(ctx context.Context, id job.PageID) (job.Page, error) {
+	return past(x, func() (job.Page, error) { return x.ledger.PageByID(ctx, id) })
 }
 
-func (b *bench) AwaitingRuns(ctx context.Context) ([]job.Run, error) {
-	return past(b, func() ([]job.Run, error) { return b.ledger.AwaitingRuns(ctx) })
+func (x *bench) AwaitingRuns(ctx context.Context) ([]job.Run, error) {
+	return past(x, func() ([]job.Run, error) { return x.ledger.AwaitingRuns(ctx) })
 }
 
-func (b *bench) RecentRuns(ctx context.Context, name string, limit int) ([]job.Run, error) {
-	return past(b, func() ([]job.Run, error) { return b.ledger.RecentRuns(ctx, name, limit) })
+func (x *bench) RecentRuns(ctx context.Context, name string, limit int) ([]job.Run, error) {
+	return past(x, func() ([]job.Run, error) { return x.ledger.RecentRuns(ctx, name, limit) })
 }
 
 // bare is a world without anything in its ledger and its evidence, behind clients where
