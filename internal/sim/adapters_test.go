@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
 
@@ -34,7 +33,7 @@ import (
 
 var through = flag.Uint64("adapters", 20, "how many seeds are played through the product's clients and the embedded AWS")
 
-var through1 = flag.Int("adapterpositions", calls, "among how many calls one fault is placed there")
+var throughCalls = flag.Int("adapterpositions", calls, "among how many calls one fault is placed there")
 
 // clients are the product's, of one player. They outlive its worlds, for they remember
 // nothing.
@@ -58,7 +57,7 @@ func newClients() *clients {
 	limits.Backoff = 1 // a nanosecond
 	where := endpoint
 	c.config = limits.Configure(aws.Config{
-		Region: region, BaseEndpoint: &where, Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
+		Region: region, BaseEndpoint: &where, Credentials: aws.AnonymousCredentials{},
 	})
 	c.config.HTTPClient = c.carrier
 	table := ledger.NewTable(c.config, tableName)
@@ -158,7 +157,7 @@ func TestAdapters(t *testing.T) {
 	t.Logf("%d seeds in %s, %.1f per processor second: %d calls, %d deletes, %d resumes, %d answers about holds, %d twins, %d violations",
 		s.worlds, took.Round(time.Millisecond), float64(s.worlds)/used.Seconds(), s.Calls, s.Deletes, s.Resumes, s.Answers, s.Twins, len(s.bad))
 	for _, f := range Faults() {
-		if t.Logf("%-22s %d", f, s.Hits[f]); s.Hits[f] == 0 && s.worlds >= 500 {
+		if t.Logf("%-22s %d", f, s.Hits[f]); s.Hits[f] == 0 && usual[f] > 0 && s.worlds >= 500 {
 			t.Errorf("%s never happened", f)
 		}
 	}
@@ -191,7 +190,7 @@ func TestExhaustThroughAdapters(t *testing.T) {
 	p, c := NewPlayer(), newClients()
 	defer p.Close()
 	bad, played := 0, 0
-	p.Exhaust(Search{Depth: 1, Calls: *through1, Parts: 1}, Options{adapters: c.open}, func(script []Strike, r Result) bool {
+	p.Exhaust(Search{Depth: 1, Calls: *throughCalls, Parts: 1}, Options{adapters: c.open}, func(script []Strike, r Result) bool {
 		if played++; r.Violation != nil {
 			bad++
 			t.Errorf("%v on bucket %d: %s: %s", script, r.Seed, r.Violation.Oracle, r.Violation.Text)
