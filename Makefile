@@ -103,13 +103,15 @@ override SEEDS := $(value SEEDS)
 override SEED  := $(value SEED)
 override FIRST := $(value FIRST)
 override DEPTH := $(value DEPTH)
-export SEEDS SEED FIRST DEPTH
+override VIA   := $(value VIA)
+export SEEDS SEED FIRST DEPTH VIA
 .PHONY: sim
 
-sim: ## play the real steps in simulated regions where everything goes wrong: SEEDS=20000 from FIRST=1, all sets of DEPTH=2 faults; SEED=k for one world's trace
+sim: ## play the real steps in simulated regions where everything goes wrong: SEEDS=20000 from FIRST=1, all sets of DEPTH=2 faults
+##> SEED=k for one world's trace, with VIA=Adapters through the clients and the embedded AWS
 	@go test -c -o .bin/sim ./internal/sim
-	@if [ -n "$$SEED" ]; then exec .bin/sim -test.v -test.run '^TestSeeds$$' -seed "$$SEED"; fi; \
-	exec .bin/sim -test.v -seeds "$${SEEDS:-20000}" -first "$${FIRST:-1}" -depth "$${DEPTH:-2}" -positions 0
+	@if [ -n "$$SEED" ]; then exec .bin/sim -test.v -test.run "^Test$${VIA:-Seeds}\$$" -seed "$$SEED"; fi; \
+	exec .bin/sim -test.v -seeds "$${SEEDS:-20000}" -first "$${FIRST:-1}" -depth "$${DEPTH:-2}" -positions 0 -adapters 500
 
 .PHONY: package synth
 # cdk.json names this target as its build step, so plain cdk commands run it too.

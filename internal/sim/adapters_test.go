@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"os"
 	"reflect"
-	"runtime"
 	"runtime/debug"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -147,57 +145,9 @@ func TestAdapters(t *testing.T) {
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(800))
 	began, used := time.Now(), cpu()
-	s := playThrough(*first, *through)
+	s := playAll(*first, *through, func() Options { return Options{adapters: newClients().open} })
 	took, used := time.Since(began), cpu()-used
-	for n, r := range s.bad {
-		if n < 10 {
-			t.Errorf("seed %d: %s at %s: %s", r.Seed, r.Violation.Oracle, r.Violation.At.Format(time.TimeOnly), r.Violation.Text)
-		}
-	}
-	t.Logf("%d seeds in %s, %.1f per processor second: %d calls, %d deletes, %d resumes, %d answers about holds, %d twins, %d violations",
-		s.worlds, took.Round(time.Millisecond), float64(s.worlds)/used.Seconds(), s.Calls, s.Deletes, s.Resumes, s.Answers, s.Twins, len(s.bad))
-	for _, f := range Faults() {
-		if t.Logf("%-22s %d", f, s.Hits[f]); s.Hits[f] == 0 && usual[f] > 0 && s.worlds >= 500 {
-			t.Errorf("%s never happened", f)
-		}
-	}
-}
-
-// playThrough plays seeds through clients on every processor.
-func playThrough(from, n uint64) (s sum) {
-	var all sync.Mutex
-	var players sync.WaitGroup
-	workers := uint64(runtime.GOMAXPROCS(0))
-	for part := range workers {
-		players.Go(func() {
-			p, c := NewPlayer(), newClients()
-			defer p.Close()
-			for seed := from + part; seed < from+n; seed += workers {
-				r := p.Play(seed, Options{adapters: c.open})
-				all.Lock()
-				s.add(r)
-				all.Unlock()
-			}
-		})
-	}
-	players.Wait()
-	return s
-}
-
-// One fault at each call of the small scenario, for each kind of bucket: what needs no
-// luck is found without it here too.
-func TestExhaustThroughAdapters(t *testing.T) {
-	p, c := NewPlayer(), newClients()
-	defer p.Close()
-	bad, played := 0, 0
-	p.Exhaust(Search{Depth: 1, Calls: *throughCalls, Parts: 1}, Options{adapters: c.open}, func(script []Strike, r Result) bool {
-		if played++; r.Violation != nil {
-			bad++
-			t.Errorf("%v on bucket %d: %s: %s", script, r.Seed, r.Violation.Oracle, r.Violation.Text)
-		}
-		return bad < 10
-	})
-	t.Logf("%d combinations", played)
+	s.report(t, took, used, func(f Fault) bool { return s.worlds >= 500 && usual[f] > 0 })
 }
 
 // L5 here too: what the services draw for themselves must not matter.

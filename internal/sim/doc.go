@@ -37,9 +37,9 @@
 // # What it does not prove
 //
 // Nothing about the services themselves: the conformance suites do that. A world with
-// adapters takes ten times as long, so there are fewer of them. Worlds are small: some twenty objects, two tenants, one
-// policy, a few runs. What an oracle does not look at is not seen, and a fault that
-// nobody thought of does not happen.
+// adapters takes ten times as long, so there are fewer of them. Worlds are small: some
+// twenty objects, two tenants and one for drills, one policy or two, a few runs. What an
+// oracle does not look at is not seen, and a fault that nobody thought of does not happen.
 //
 // One thing is counted instead of judged: an object in a bucket without versions that was
 // replaced by the same bytes between a claim's listing and its delete. No condition that

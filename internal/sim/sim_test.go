@@ -43,17 +43,17 @@ func (s *sum) add(r Result) {
 // say what.
 const enough = 10
 
-// playAll plays seeds on every processor.
-func playAll(from, n uint64) (s sum) {
+// playAll plays seeds on every processor. Each player has options of its own.
+func playAll(from, n uint64, options func() Options) (s sum) {
 	var all sync.Mutex
 	var players sync.WaitGroup
 	workers := uint64(runtime.GOMAXPROCS(0))
 	for part := range workers {
 		players.Go(func() {
-			p := NewPlayer()
+			p, o := NewPlayer(), options()
 			defer p.Close()
 			for seed := from + part; seed < from+n; seed += workers {
-				r := p.Play(seed, Options{})
+				r := p.Play(seed, o)
 				all.Lock()
 				s.add(r)
 				bad := len(s.bad)
@@ -85,15 +85,21 @@ func TestSeeds(t *testing.T) {
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(800)) // worlds are small and die young
 	began, used := time.Now(), cpu()
-	s := playAll(*first, *seeds)
+	s := playAll(*first, *seeds, func() Options { return Options{} })
 	took, used := time.Since(began), cpu()-used
+	s.report(t, took, used, func(Fault) bool { return s.worlds >= 2000 })
+}
+
+// report says what was played. A kind of fault that must happen, and did not, is a failure.
+func (s *sum) report(t *testing.T, took, used time.Duration, must func(Fault) bool) {
+	t.Helper()
 	for _, r := range s.bad {
 		t.Errorf("seed %d: %s at %s: %s", r.Seed, r.Violation.Oracle, r.Violation.At.Format(time.TimeOnly), r.Violation.Text)
 	}
 	t.Logf("%d seeds in %s, %.0f per processor second: %d calls, %d deletes, %d resumes, %d answers about holds, %d twins, %d violations",
 		s.worlds, took.Round(time.Millisecond), float64(s.worlds)/used.Seconds(), s.Calls, s.Deletes, s.Resumes, s.Answers, s.Twins, len(s.bad))
 	for _, f := range Faults() {
-		if t.Logf("%-22s %d", f, s.Hits[f]); s.Hits[f] == 0 && s.worlds >= 2000 && len(s.bad) == 0 {
+		if t.Logf("%-22s %d", f, s.Hits[f]); s.Hits[f] == 0 && must(f) && len(s.bad) == 0 {
 			t.Errorf("%s never happened", f)
 		}
 	}
