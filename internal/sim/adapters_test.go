@@ -31,8 +31,6 @@ import (
 
 var through = flag.Uint64("adapters", 20, "how many seeds are played through the product's clients and the embedded AWS")
 
-var throughCalls = flag.Int("adapterpositions", calls, "among how many calls one fault is placed there")
-
 // clients are the product's, of one player. They outlive its worlds, for they remember
 // nothing.
 type clients struct {
@@ -148,6 +146,12 @@ func TestAdapters(t *testing.T) {
 	s := playAll(*first, *through, func() Options { return Options{adapters: newClients().open} })
 	took, used := time.Since(began), cpu()-used
 	s.report(t, took, used, func(f Fault) bool { return s.worlds >= 500 && usual[f] > 0 })
+}
+
+// One fault at each call of the small scenario, for each kind of bucket: what needs no
+// luck is found without it here too.
+func TestExhaustThroughAdapters(t *testing.T) {
+	exhaust(t, Search{Depth: 1, Calls: *positions}, func() Options { return Options{adapters: newClients().open} })
 }
 
 // L5 here too: what the services draw for themselves must not matter.

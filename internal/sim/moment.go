@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/expunge-aws/expunge/internal/artifact"
@@ -100,7 +101,7 @@ func (w *world) tell(what moment) {
 	}
 	if w.broken == nil {
 		for _, o := range w.oracles.of[m.kind] {
-			if text := o.look(w.truth, m); text != "" {
+			if text := o.look(w.truth, m); text != "" && !slices.Contains(w.deaf, o.ID) {
 				w.violate(o.ID, text)
 			}
 		}

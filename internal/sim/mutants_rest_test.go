@@ -260,3 +260,13 @@ func (h hasty) OpenRun(ctx context.Context, r job.Run) (job.Run, bool, error) {
 	r.Cutoff = r.Cutoff.Add(day)
 	return h.ledgerView.OpenRun(ctx, r)
 }
+
+// foundMutants put back what worlds have found in the product.
+func foundMutants() []killer {
+	return []killer{
+		{Mutant: Mutant{Name: "clocks-agree", Hold: func(c *hold.Config, _ *instance) { c.Settings.ClockSkew = 1 }}},
+		{Mutant: Mutant{Name: "a-sweep-held-up-proves", Redrive: func(c *redrive.Config, _ *instance) {
+			c.Settings.TakeMargin, c.Settings.SigningMargin = 2*time.Millisecond, time.Millisecond
+		}}},
+	}
+}

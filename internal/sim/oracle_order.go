@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -264,6 +265,36 @@ func secondRun(t *truth, m *moment) string {
 		if a, b := &run, &m.run; id != b.ID && a.Policy == b.Policy && a.RequestID == b.RequestID && (a.RequestID != "" || a.Scheduled.Equal(b.Scheduled)) {
 			return "there is another run of it"
 		}
+	}
+	return ""
+}
+
+func unapproved(t *truth, m *moment) string {
+	run := m.run
+	if m.kind == effectHappened {
+		run = t.runs[m.flight.pageRun()]
+	}
+	names := func(a policy.Approval) bool { return a.Version == run.Version && a.SHA256 == run.PolicySHA256 }
+	all := t.approvals[run.Policy]
+	switch {
+	case m.kind == effectHappened:
+		if ours(m) && !slices.ContainsFunc(all, names) {
+			return fmt.Sprintf("version %d deletes, and was never approved", run.Version)
+		}
+	case m.ranBefore.ID != "" || run.Mode != job.Enforce:
+	case len(all) == 0:
+		return fmt.Sprintf("version %d opens, and none is approved", run.Version)
+	default:
+		// Another may be approved between the look and the opening.
+		for n := len(all) - 1; n >= 0; n-- {
+			if names(all[n]) {
+				return ""
+			}
+			if m.by == nil || all[n].At.Before(m.by.began.Add(-skew)) {
+				break
+			}
+		}
+		return fmt.Sprintf("version %d opens, and %d is approved", run.Version, all[len(all)-1].Version)
 	}
 	return ""
 }

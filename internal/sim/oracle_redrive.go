@@ -143,13 +143,14 @@ func movedTooFew(t *truth, m *moment) string {
 }
 
 // olderLetter reports whether a letter of the page's own lies there that was written
-// before the plan was applied. One that another call has in hand, or had when it ended,
-// nobody else sees.
+// before the plan was applied, and so long before that it shows: what SQS moved there by
+// itself may be hidden for a visibility. One that another call has in hand, or had when it
+// ended, nobody else sees.
 func (t *truth) olderLetter(m *moment, p job.Page) bool {
 	if t.w.far != nil { // whose letters tell oracles no more than their bodies
 		return false
 	}
-	before := m.redrive.AppliedAt.Add(-skew)
+	before := m.redrive.AppliedAt.Add(-skew - t.w.settings.Visibility())
 	body := job.NewCommand(t.runs[p.Run], p).Encode()
 	return slices.ContainsFunc(t.w.queue.PeekLetters(), func(d job.DeadLetter) bool {
 		return bytes.Equal(d.Body, body) && shadow(d) && d.SentAt.Before(before) && !t.inHand(m, d)

@@ -554,26 +554,6 @@ func unguarded(t *truth, m *moment) string {
 	return ""
 }
 
-func unapproved(t *truth, m *moment) string {
-	if m.kind == effectHappened {
-		run := t.runs[m.flight.pageRun()]
-		names := func(a policy.Approval) bool { return a.Version == run.Version && a.SHA256 == run.PolicySHA256 }
-		if ours(m) && !slices.ContainsFunc(t.approvals[run.Policy], names) {
-			return fmt.Sprintf("version %d deletes, and was never approved", run.Version)
-		}
-		return ""
-	}
-	if m.ranBefore.ID != "" || m.run.Mode != job.Enforce {
-		return ""
-	}
-	a, err := t.w.ledger.Approval(context.Background(), m.run.Policy)
-	sure(err)
-	if a.Version != m.run.Version || a.SHA256 != m.run.PolicySHA256 {
-		return fmt.Sprintf("version %d opens, and %d is approved", m.run.Version, a.Version)
-	}
-	return ""
-}
-
 func unsealed(t *truth, m *moment) string {
 	if m.run.State != job.Closed {
 		return ""

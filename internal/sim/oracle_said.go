@@ -81,6 +81,8 @@ func mislabelled(t *truth, m *moment) string {
 		if l.Reason != job.ReasonWrongQueue {
 			return why
 		}
+	case p.row.State == job.Dead && !p.row.RestartedAt.IsZero() && l.Attempts < p.row.Attempts:
+		return "" // somebody who stood still tells of an earlier death
 	case p.row.State == job.Dead && (l.Reason != p.row.Death.Reason || l.Attempts != p.row.Attempts):
 		return why + ", and the page died of " + string(p.row.Death.Reason)
 	}
@@ -151,8 +153,8 @@ func notNamed(t *truth, m *moment) string {
 	if p.Receipt != "" && p.Intent == (job.Intent{}) && !ended(*p) {
 		return "it names what came of a plan that was never committed"
 	}
-	kept := t.kept[p.Owner] // unless it tells of pages that were never born
-	if kept == "" || p.Intent == (job.Intent{}) || p.State != job.Completed && t.document(receipt.Receipt, *p, kept).Count(receipt.Moved) > 0 || p.Abandoned || m.by == nil || m.by.owner != p.Owner || p.State == job.Claimed || p.State == job.Intended || t.w.hits[EvidenceUnsure] > 0 {
+	kept := t.kept[p.Owner] // unless it tells of pages that were never born, or another has let the page die meanwhile
+	if kept == "" || p.Intent == (job.Intent{}) || p.State != job.Completed && t.document(receipt.Receipt, *p, kept).Count(receipt.Moved) > 0 || p.Abandoned || m.by == nil || m.by.owner != p.Owner || p.State == job.Claimed || p.State == job.Intended || m.was.State == job.Dead || t.w.hits[EvidenceUnsure] > 0 {
 		return ""
 	}
 	if p.Receipt != kept && m.was.Receipt != kept {

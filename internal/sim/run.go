@@ -14,6 +14,8 @@ type Options struct {
 	Mutant *Mutant
 	// Script, when not nil, takes the place of chance: exactly these faults happen.
 	Script []Strike
+	// deaf are the oracles that find nothing, for those that they are always ahead of.
+	deaf []string
 	// Trace, when set, is told every call in words.
 	Trace io.Writer
 

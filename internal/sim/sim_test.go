@@ -120,19 +120,25 @@ func TestSameSeed(t *testing.T) {
 }
 
 func TestExhaust(t *testing.T) {
+	exhaust(t, Search{Depth: *depth, Calls: *positions}, func() Options { return Options{} })
+}
+
+// exhaust plays a search on every processor. Each player has options of its own.
+func exhaust(t *testing.T, search Search, options func() Options) {
+	t.Helper()
 	var all sync.Mutex
 	var players sync.WaitGroup
 	var s sum
 	defer debug.SetGCPercent(debug.SetGCPercent(800))
 	began, used := time.Now(), cpu()
-	search := Search{Depth: *depth, Calls: *positions, Parts: runtime.GOMAXPROCS(0)}
+	search.Parts = runtime.GOMAXPROCS(0)
 	for range search.Parts {
 		mine := search
 		search.Part++
 		players.Go(func() {
 			p := NewPlayer()
 			defer p.Close()
-			p.Exhaust(mine, Options{}, func(script []Strike, r Result) bool {
+			p.Exhaust(mine, options(), func(script []Strike, r Result) bool {
 				all.Lock()
 				defer all.Unlock()
 				if s.add(r); r.Violation != nil {
@@ -143,6 +149,6 @@ func TestExhaust(t *testing.T) {
 		})
 	}
 	players.Wait()
-	t.Logf("%d combinations of at most %d faults in %s, %.0f per processor second", s.worlds, *depth, time.Since(began).Round(time.Millisecond),
+	t.Logf("%d combinations of at most %d faults in %s, %.0f per processor second", s.worlds, search.Depth, time.Since(began).Round(time.Millisecond),
 		float64(s.worlds)/(cpu()-used).Seconds())
 }

@@ -160,10 +160,10 @@ func (t *truth) take(m *moment) {
 			t.holds[m.hold.ID] = &holdTruth{hold: m.hold, placed: m.at, promised: map[string]bool{}}
 		}
 	case brakeWritten:
-		t.takeBrake(m)
 		var err error
 		t.brakes, err = t.w.ledger.Brakes(context.Background())
 		sure(err)
+		t.takeBrake(m)
 	case entryWritten:
 		t.entries = append(t.entries, m.entry)
 	case redriveWritten:
@@ -200,13 +200,15 @@ func (t *truth) take(m *moment) {
 	}
 }
 
+// takeBrake notes a brake, and which are not in force any more: a release takes away what
+// its sender has seen, and none that was set since.
 func (t *truth) takeBrake(m *moment) {
 	if !m.released {
 		t.braked = append(t.braked, brakeTruth{brake: m.brake})
 		return
 	}
 	for i := range t.braked {
-		if b := &t.braked[i]; b.until.IsZero() && b.brake.Policy == m.brake.Policy && b.brake.Version == m.brake.Version {
+		if b := &t.braked[i]; b.until.IsZero() && !slices.Contains(t.brakes, b.brake) {
 			b.until = m.at
 		}
 	}

@@ -81,7 +81,8 @@ type world struct {
 	asked    map[Strike]bool
 	could    []Strike
 	oracles  *judges
-	told     moment // the last
+	deaf     []string // oracles that find nothing
+	told     moment   // the last
 	truth    *truth
 	rewrites int // writes of rows that changed them
 	broken   *Violation
@@ -100,7 +101,7 @@ func newWorld(seed uint64, lib *library, o Options) *world {
 	w := &world{
 		kernel: kernel{chance: newChance(seed), threads: &lib.threads}, mutant: o.Mutant, script: o.Script, trace: o.Trace, hash: hashStart, faulty: true,
 		idle: map[string][]*instance{}, working: map[job.Mode]int{}, polling: map[job.Mode]time.Duration{}, denied: map[string]int{},
-		oracles: lib.oracles,
+		oracles: lib.oracles, deaf: o.deaf,
 	}
 	w.chance.flat, w.asked = o.Script != nil, map[Strike]bool{}
 	w.setup = drawSetup(seed, &w.chance, lib, o.Script != nil)
