@@ -67,6 +67,7 @@ const (
 	TickTwice                      // the schedule fires twice
 	TickNever                      // the schedule does not fire
 	TickLate                       // the schedule fires late
+	TickEarly                      // a tick names a date that has not come
 	SkippedDate                    // a clock change takes the schedule's time away
 	Requested                      // somebody requests a run of one tenant
 	HoldPlaced                     // a hold is placed while a run is under way
@@ -101,7 +102,7 @@ var faultNames = [faults]string{
 	"message-gone", "malformed", "forged", "misrouted", "newer-schema", "stray-letter", "store-throttled", "store-lost",
 	"delete-answer-lost", "delete-lands-late", "delete-orphaned", "key-slow", "key-denied", "key-unsure", "answers-cut", "token-expired",
 	"interleaved-delete", "evidence-lost", "evidence-answer-lost", "evidence-unread", "object-replaced", "object-twin", "object-removed",
-	"object-uploaded", "permission-lost", "object-locked", "tick-twice", "tick-never", "tick-late", "date-skipped", "request", "hold-placed", "hold-released",
+	"object-uploaded", "permission-lost", "object-locked", "tick-twice", "tick-never", "tick-late", "tick-early", "date-skipped", "request", "hold-placed", "hold-released",
 	"hold-asked", "brake", "policy-superseded", "guard-trips", "run-approved", "run-rejected", "redrive", "redrive-override",
 	"page-discarded", "letter-discarded", "auto-redrive-switched", "scheduled-redrive", "version-approved", "second-policy", "drill-begun", "drill-passed", "drill-failed", "policy-lost", "order-of-another-region",
 }

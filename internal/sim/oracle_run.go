@@ -17,6 +17,7 @@ import (
 // both. What nobody is told of, nobody mends.
 func runOracles() []Oracle {
 	return []Oracle{
+		{"S2a", "no date has a run before it has come", on(runWritten), beforeItsDate},
 		{"S9f", "a run that only reports waits for nobody", on(runWritten), reportWaits},
 		{"L1b", "when a scan ends, every candidate that stands is counted by one page", on(runWritten), unscanned},
 		{"F14a", "a page is recorded with no more candidates than a page holds", on(pageWritten), tooLarge},
@@ -31,6 +32,13 @@ func runOracles() []Oracle {
 		{"S16b", "reconcile lets a page die only past its limits, and of nothing that was answered", on(pageWritten), buriedAlive},
 		{"F10", "a page that was never claimed is voided only when its run was rejected", on(pageWritten), voided},
 	}
+}
+
+func beforeItsDate(t *truth, m *moment) string {
+	if m.ranBefore.ID == "" && m.run.Scheduled.After(m.at.Add(t.w.settings.ClockSkew+skew)) {
+		return "its date comes at " + m.run.Scheduled.String()
+	}
+	return ""
 }
 
 func reportWaits(_ *truth, m *moment) string {

@@ -27,6 +27,8 @@ type rare struct {
 	loses bool
 	// abroad: somebody shows orders that were meant for another region.
 	abroad bool
+	// early: a tick names a date that has not come.
+	early bool
 }
 
 // drilled is what is on record of drills before the world begins.
@@ -58,7 +60,7 @@ func (r *rare) lines() string {
 
 func drawRare(c *chance) (r rare) {
 	r.auto, r.drilled = c.one(16), pick(c, []drilled{drillPassed, drillPassed, drillPassed, drillFailed, drillOld, drillMissing})
-	r.abroad, r.drills, r.loses = c.one(20), c.one(32), c.one(20)
+	r.abroad, r.drills, r.loses, r.early = c.one(20), c.one(32), c.one(20), c.one(20)
 	if c.one(20) {
 		r.approving, r.reports = pick(c, []approving{approvesFirst, approvesWider}), 1+c.n(4)/3
 	}
@@ -119,6 +121,12 @@ func (w *world) beginRare() {
 		for at := 25 * time.Minute; at < w.safety; at += 15 * time.Minute {
 			w.at(at, w.approveVersion)
 		}
+	}
+	if w.early {
+		w.at(w.chance.within(0, w.safety), func() {
+			w.hit(TickEarly)
+			w.invoke("enqueue", tick(policyName, w.scheduled.Add(day)))
+		})
 	}
 	if w.loses {
 		w.at(w.chance.within(6*time.Minute, 10*time.Minute), w.losePolicies)

@@ -83,12 +83,14 @@ var names = []string{"a~", "b~ c", "d~/\x01", "f~+", "g~é", "h~", "i~/", "j~", 
 
 const day = 24 * time.Hour
 
-// The dates of the worlds: an ordinary one, one on which Dublin's clocks skip 01:30,
-// and one on which they show it twice.
+// The dates of the worlds: an ordinary one, one on which Dublin's clocks skip 01:30, one
+// on which they show it twice, and one after each, within what is retained.
 var dates = []time.Time{
 	time.Date(2026, 3, 9, 0, 0, 0, 0, time.UTC),
 	time.Date(2026, 3, 29, 0, 0, 0, 0, time.UTC),
 	time.Date(2026, 10, 25, 0, 0, 0, 0, time.UTC),
+	time.Date(2026, 4, 10, 0, 0, 0, 0, time.UTC),
+	time.Date(2026, 11, 10, 0, 0, 0, 0, time.UTC),
 }
 
 // stores is how many kinds of bucket there are: without versions, with them, and with a

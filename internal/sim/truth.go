@@ -36,9 +36,10 @@ type truth struct {
 	redrives map[job.RedriveID]job.Redrive
 	// approvals are every policy's, in their order.
 	approvals map[string][]policy.Approval
-	autos     []autoTruth       // since when a schedule may redrive what
-	letters   map[string]bool   // bodies that were ever written as a dead letter
-	drills    map[string][]byte // what was kept of drills, by name
+	autos     []autoTruth            // since when a schedule may redrive what
+	letters   map[string]bool        // bodies that were ever written as a dead letter
+	commands  map[string]job.Command // what bodies say
+	drills    map[string][]byte      // what was kept of drills, by name
 	// missed is when a date was called missed last, by the run that it should have.
 	missed map[job.RunID]time.Time
 	// newestMissed is the newest of these dates of each policy, asked are those of which a run was asked
@@ -140,7 +141,7 @@ func newTruth(w *world) *truth {
 		docs: map[string]*receipt.Document{}, holds: map[string]*holdTruth{}, settled: map[runItem]job.PageID{},
 		answered: map[job.Item]job.PageID{}, redrives: map[job.RedriveID]job.Redrive{}, letters: map[string]bool{},
 		missed: map[job.RunID]time.Time{}, kept: map[string]string{}, told: map[string]bool{},
-		drills: map[string][]byte{}, approvals: map[string][]policy.Approval{}, touched: map[string]bool{}, newestMissed: map[string]time.Time{},
+		drills: map[string][]byte{}, commands: map[string]job.Command{}, approvals: map[string][]policy.Approval{}, touched: map[string]bool{}, newestMissed: map[string]time.Time{},
 		asked: map[job.RunID]bool{}, measuredMissed: map[string]time.Time{}, said: map[about]time.Time{}, gauges: map[gauge]measure{},
 		moves: map[*instance][]time.Time{}, hands: map[string]hand{},
 	}
