@@ -285,12 +285,12 @@ func unapproved(t *truth, m *moment) string {
 	case len(all) == 0:
 		return fmt.Sprintf("version %d opens, and none is approved", run.Version)
 	default:
-		// Another may be approved between the look and the opening.
+		// Another may be approved between the look and the opening, which may land late.
 		for n := len(all) - 1; n >= 0; n-- {
 			if names(all[n]) {
 				return ""
 			}
-			if m.by == nil || all[n].At.Before(m.by.began.Add(-skew)) {
+			if m.by != nil && all[n].At.Before(m.by.began.Add(-skew)) {
 				break
 			}
 		}

@@ -157,11 +157,12 @@ func (t *truth) olderLetter(m *moment, p job.Page) bool {
 	})
 }
 
-// inHand reports whether another call has taken the letter and it does not show yet.
+// inHand reports whether another call had taken the letter, so that it did not show when
+// this one began to look.
 func (t *truth) inHand(m *moment, d job.DeadLetter) bool {
 	h := t.hands[d.MessageID]
 	mine := m.by != nil && h.by == m.by && !h.at.Before(m.by.began)
-	return !mine && m.at.Before(h.at.Add(t.w.settings.Visibility()))
+	return !mine && m.by != nil && m.by.began.Before(h.at.Add(t.w.settings.Visibility()))
 }
 
 // shadow reports whether a letter was written by a page's death, or moved by its queue

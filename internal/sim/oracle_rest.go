@@ -76,8 +76,8 @@ func ackedEarly(t *truth, m *moment) string {
 func lostLetter(t *truth, m *moment) string {
 	p := t.pageOf(m.removed.Body)
 	switch {
-	case p == nil, m.removed.Letter.Reason == job.ReasonNewerSchema:
-		return ""
+	case p == nil, !shadow(m.removed):
+		return "" // no copy of the page's own
 	case p.row.State == job.Dead && !p.row.Death.LetterAt.IsZero() && !t.lettered(m.removed.Body):
 		return "the page is dead, and it was the last copy"
 	case p.row.State == job.Redriven && (!p.row.NextDue.After(p.row.RestartedAt) || p.sent.Before(p.row.RestartedAt.Add(-skew))):

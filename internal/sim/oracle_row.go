@@ -282,7 +282,14 @@ func buried(t *truth, m *moment) string {
 	if p == nil || !ended(m.page) {
 		return ""
 	}
+	moved := map[string]bool{} // to pages of their own, which owe it now
+	for _, l := range t.receipt(m.page).Lines {
+		moved[l.Key] = l.Decision == receipt.Moved
+	}
 	for key, modified := range p.hid {
+		if moved[key] {
+			continue
+		}
 		for v := range t.w.store.Versions(bucketName) {
 			if v.Key != key || v.Marker {
 				continue
@@ -500,24 +507,32 @@ func lostChildren(t *truth, m *moment) string {
 	return ""
 }
 
+// answeredTwice leaves out what others have touched: equal bytes that were uploaded again
+// are another object, and no condition tells them apart (F5).
 func answeredTwice(t *truth, m *moment) string {
 	if !ended(m.page) || m.page.Receipt == "" {
 		return ""
 	}
 	for _, l := range t.receipt(m.page).Lines {
-		if other, said := t.answered[l.Item]; said && other != m.page.ID && l.Proof == job.Answered && deleted(l.Outcome) {
+		if other, said := t.answered[l.Item]; said && !t.touched[l.Key] && other != m.page.ID && l.Proof == job.Answered && deleted(l.Outcome) {
 			return l.Key + " was answered to page " + string(other)
 		}
 	}
 	return ""
 }
 
+// stops reports whether a brake is about a run, in words of its own.
+func stops(b *job.Brake, r *job.Run) bool {
+	return (b.Policy == "" || b.Policy == r.Policy) && (b.Version == 0 || b.Version == r.Version)
+}
+
 // claimedBraked allows a worker the time between reading the brakes and the claim.
 func claimedBraked(t *truth, m *moment) string {
 	run := t.runs[m.page.Run]
-	for _, b := range t.brakes {
-		if claims(m) && m.by != nil && (b.Policy == "" || b.Policy == run.Policy) && (b.Version == 0 || b.Version == run.Version) && b.At.Add(skew).Before(m.by.began) {
-			return "the brake is set since " + b.At.String()
+	for i := range t.braked {
+		b := &t.braked[i]
+		if claims(m) && m.by != nil && b.until.IsZero() && stops(&b.brake, &run) && b.since.Before(m.by.began) {
+			return "the brake is set since " + b.since.String()
 		}
 	}
 	return ""

@@ -168,8 +168,9 @@ func (t *truth) ran(name string, at time.Time) bool {
 
 // wrongLag holds what a pass measures between what was so when it began and what is now.
 // The region's lag is the largest.
+// wrongLag leaves out a pass that stood still beyond its time: it tells of what it saw.
 func wrongLag(t *truth, m *moment) string {
-	if m.gauge.Metric != contract.BusinessDateLag || m.by == nil {
+	if m.gauge.Metric != contract.BusinessDateLag || m.by == nil || m.by.p.ends == forever {
 		return ""
 	}
 	least, most := 0, 0

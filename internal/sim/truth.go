@@ -67,6 +67,7 @@ type truth struct {
 // brakeTruth is a brake, and until when it was in force.
 type brakeTruth struct {
 	brake job.Brake
+	since time.Time // when it was written, which may be long after it was ordered
 	until time.Time // zero while it is
 }
 
@@ -205,7 +206,7 @@ func (t *truth) take(m *moment) {
 // its sender has seen, and none that was set since.
 func (t *truth) takeBrake(m *moment) {
 	if !m.released {
-		t.braked = append(t.braked, brakeTruth{brake: m.brake})
+		t.braked = append(t.braked, brakeTruth{brake: m.brake, since: m.at})
 		return
 	}
 	for i := range t.braked {
@@ -265,6 +266,11 @@ func (t *truth) takePage(m *moment) {
 	}
 	for _, c := range m.children {
 		child := newPageTruth(c)
+		for _, l := range t.plan(c).Lines {
+			if at, hid := p.hid[l.Key]; hid {
+				child.hid[l.Key] = at
+			}
+		}
 		child.since = m.at
 		t.pages[c.ID] = child
 		t.order = append(t.order, child)
