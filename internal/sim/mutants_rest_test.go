@@ -265,8 +265,5 @@ func (h hasty) OpenRun(ctx context.Context, r job.Run) (job.Run, bool, error) {
 func foundMutants() []killer {
 	return []killer{
 		{Mutant: Mutant{Name: "clocks-agree", Hold: func(c *hold.Config, _ *instance) { c.Settings.ClockSkew = 1 }}},
-		{Mutant: Mutant{Name: "a-sweep-held-up-proves", Redrive: func(c *redrive.Config, _ *instance) {
-			c.Settings.TakeMargin, c.Settings.SigningMargin = 2*time.Millisecond, time.Millisecond
-		}}},
 	}
 }

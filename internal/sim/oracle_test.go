@@ -15,7 +15,8 @@ import (
 
 // alone are the oracles that are shown what they look for here: in a world another one
 // always sees it first, or it takes more luck than a test has.
-var alone = map[string]string{"S11": "TestTwoOutcomesAreSeen", "S18": "TestADeleteOfWhatWasHeldIsSeen", "S7b": "TestAHastyLetterIsSeen", "E7b": "TestAForgottenOrderIsSeen"}
+var alone = map[string]string{"S11": "TestTwoOutcomesAreSeen", "S18": "TestADeleteOfWhatWasHeldIsSeen", "S7b": "TestAHastyLetterIsSeen", "E7b": "TestAForgottenOrderIsSeen",
+	"S19": "TestAGrownPlanIsSeen", "S9e": "TestABlindReleaseIsSeen"}
 
 func lookFor(id string) func(*truth, *moment) string {
 	for _, o := range Oracles() {
@@ -134,5 +135,59 @@ func TestOraclesAreNamed(t *testing.T) {
 			}
 			names[f.String()] = true
 		}
+	}
+}
+
+// S19: a later plan of a page may delete less, and nothing else.
+func TestAGrownPlanIsSeen(t *testing.T) {
+	p := NewPlayer()
+	defer p.Close()
+	w := newWorld(1, p.lib, Options{})
+	defer w.close()
+	page := job.Page{ID: "page", Run: "run", State: job.Intended}
+	intending := func(plan string, items ...job.Item) job.Page {
+		var d receipt.Document
+		for _, item := range items {
+			d.Lines = append(d.Lines, receipt.Line{Item: item, Decision: receipt.Delete})
+		}
+		w.truth.docs[receipt.Name(receipt.Plan, page.Run, page.ID, plan)] = &d
+		with := page
+		with.Intent.Plan = plan
+		return with
+	}
+	a, b := job.Item{Key: "a", ETag: "a"}, job.Item{Key: "b", ETag: "b"}
+	both, one := intending("both", a, b), intending("one", a)
+	if text := lookFor("S19")(w.truth, &moment{kind: pageWritten, was: both, page: one}); text != "" {
+		t.Error(text)
+	}
+	if lookFor("S19")(w.truth, &moment{kind: pageWritten, was: one, page: both}) == "" {
+		t.Error("a plan that deletes more is not seen")
+	}
+	if lookFor("S19")(w.truth, &moment{kind: pageWritten, page: one, children: []job.Page{both}}) == "" {
+		t.Error("a split-off item that was not planned is not seen")
+	}
+}
+
+// S9e: a run is released by an order that was about another scan.
+func TestABlindReleaseIsSeen(t *testing.T) {
+	p := NewPlayer()
+	defer p.Close()
+	w := newWorld(1, p.lib, Options{})
+	defer w.close()
+	waiting := job.Run{ID: "run", Policy: policyName, Version: 1, State: job.AwaitingApproval}
+	released := func(by string) string {
+		r := waiting
+		r.State, r.ApprovedBy = job.Released, by
+		return lookFor("S9e")(w.truth, &moment{kind: runWritten, ranBefore: waiting, run: r, by: &instance{began: w.clock().Add(time.Hour)}})
+	}
+	if text := released("operator"); text != "" {
+		t.Error(text)
+	}
+	if released(blind) == "" {
+		t.Error("an order about another scan is not seen")
+	}
+	w.truth.runs["next"] = job.Run{ID: "next", Policy: policyName, Version: 2, OpenedAt: w.clock()}
+	if released("operator") == "" {
+		t.Error("a superseded version without an override is not seen")
 	}
 }

@@ -66,7 +66,8 @@ func table(t *testing.T) string {
 		rows = append(rows, row(e.id, e.means, []string{strings.TrimPrefix(e.folder, "../") + "." + e.test}))
 	}
 	slices.SortFunc(rows, func(a, b string) int { return strings.Compare(ordered(a), ordered(b)) })
-	return "| | what is promised | broken on purpose in |\n|---|---|---|\n" + strings.Join(rows, "")
+	counts := fmt.Sprintf("%d oracles, %d kinds of fault, %d steps broken on purpose.\n\n", len(Oracles()), len(Faults()), len(mutants()))
+	return counts + "| | what is promised | broken on purpose in |\n|---|---|---|\n" + strings.Join(rows, "")
 }
 
 func row(id, means string, tests []string) string {
