@@ -35,6 +35,7 @@ func runMutants() []killer {
 		}}},
 		{Mutant: Mutant{Name: "a-run-for-each-tick", Enqueue: func(c *enqueue.Config, i *instance) { c.Runs = anew{ledgerView{i}} }}},
 		{Mutant: Mutant{Name: "buried-early", Reconcile: func(c *reconcile.Config, _ *instance) { c.Settings.MaxAttempts = 1 }}},
+		{Mutant: Mutant{Name: "dates-to-come", Enqueue: func(c *enqueue.Config, _ *instance) { c.Settings.ClockSkew = 2 * day }}},
 		{Mutant: Mutant{Name: "pages-too-large", Enqueue: func(c *enqueue.Config, _ *instance) { c.Settings.PageItems, c.Settings.PageListed = 12, 24 }}},
 		{Mutant: Mutant{Name: "guard-untold", Enqueue: func(c *enqueue.Config, _ *instance) { c.Audit = silenced{c.Audit, audit.GuardTripped} }}},
 		{Mutant: Mutant{Name: "ratchet-untold", Enqueue: func(c *enqueue.Config, _ *instance) { c.Audit = silenced{c.Audit, audit.VersionNotApproved} }}},

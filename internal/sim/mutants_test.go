@@ -23,7 +23,7 @@ var behind = map[string]struct {
 	mutant string
 	deaf   []string
 }{
-	"S9": {"deletes-what-it-lists", []string{"S3a"}},
+	"S9": {"deletes-what-it-lists", []string{"S1", "S3", "S3a", "S4", "S5", "S8"}},
 	"L7": {"death-unsaid", []string{"E8"}},
 }
 

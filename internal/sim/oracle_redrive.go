@@ -147,7 +147,7 @@ func movedTooFew(t *truth, m *moment) string {
 // itself may be hidden for a visibility. One that another call has in hand, or had when it
 // ended, nobody else sees.
 func (t *truth) olderLetter(m *moment, p job.Page) bool {
-	if t.w.far != nil { // whose letters tell oracles no more than their bodies
+	if t.w.far != nil || m.by == nil { // whose letters tell oracles no more than their bodies; and a late write is about what was
 		return false
 	}
 	before := m.redrive.AppliedAt.Add(-skew - t.w.settings.Visibility())
