@@ -110,8 +110,8 @@ export SEEDS SEED FIRST DEPTH VIA
 sim: ## play the real steps in simulated regions where everything goes wrong: SEEDS=20000 from FIRST=1, all sets of DEPTH=2 faults
 ##> SEED=k for one world's trace, with VIA=Adapters through the clients and the embedded AWS
 	@go test -c -o .bin/sim ./internal/sim
-	@if [ -n "$$SEED" ]; then exec .bin/sim -test.v -test.run "^Test$${VIA:-Seeds}\$$" -seed "$$SEED"; fi; \
-	exec .bin/sim -test.v -seeds "$${SEEDS:-20000}" -first "$${FIRST:-1}" -depth "$${DEPTH:-2}" -positions 0 -adapters 500
+	@cd internal/sim && if [ -n "$$SEED" ]; then exec ../../.bin/sim -test.v -test.run "^Test$${VIA:-Seeds}\$$" -seed "$$SEED"; fi; \
+	exec ../../.bin/sim -test.v -seeds "$${SEEDS:-20000}" -first "$${FIRST:-1}" -depth "$${DEPTH:-2}" -positions 0 -adapters 500
 
 .PHONY: package synth
 # cdk.json names this target as its build step, so plain cdk commands run it too.
