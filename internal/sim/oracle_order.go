@@ -171,8 +171,8 @@ func parkedFree(t *truth, m *moment) string {
 		return ""
 	}
 	run := t.runs[m.page.Run]
-	for _, b := range t.braked {
-		if b.brake.Covers(run.Policy, run.Version) && (b.until.IsZero() || b.until.After(m.by.began)) {
+	for i := range t.braked {
+		if b := &t.braked[i]; stops(&b.brake, &run) && (b.until.IsZero() || b.until.After(m.by.began)) {
 			return ""
 		}
 	}

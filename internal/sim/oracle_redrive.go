@@ -66,13 +66,13 @@ func movedAgainstGates(t *truth, m *moment) string {
 // closedGate says which gate of the page has been closed since the instant.
 func (t *truth) closedGate(run job.Run, page job.Page, since time.Time, override bool) string {
 	for _, b := range t.brakes {
-		if b.Covers(run.Policy, run.Version) && b.At.Before(since) {
+		if stops(&b, &run) && b.At.Before(since) {
 			return "a brake is set since " + b.At.String()
 		}
 	}
 	for _, id := range t.w.holdIDs() {
 		whole := t.w.script == nil && t.w.rates[HoldsCutShort] == 0 // else nobody may have seen it
-		if h := t.holds[id].hold; whole && h.Active() && h.Scope == hold.Tenant && h.Tenant == page.Tenant && h.PlacedAt.Before(since) {
+		if h := t.holds[id].hold; whole && t.holds[id].inForce() && h.Scope == hold.Tenant && h.Tenant == page.Tenant && h.PlacedAt.Before(since) {
 			return id + " covers its tenant"
 		}
 	}

@@ -521,11 +521,6 @@ func answeredTwice(t *truth, m *moment) string {
 	return ""
 }
 
-// stops reports whether a brake is about a run, in words of its own.
-func stops(b *job.Brake, r *job.Run) bool {
-	return (b.Policy == "" || b.Policy == r.Policy) && (b.Version == 0 || b.Version == r.Version)
-}
-
 // claimedBraked allows a worker the time between reading the brakes and the claim.
 func claimedBraked(t *truth, m *moment) string {
 	run := t.runs[m.page.Run]

@@ -30,6 +30,11 @@ func (h *holdTruth) covers(key string) bool {
 // inForce reports whether nobody has released the hold.
 func (h *holdTruth) inForce() bool { return h.hold.ReleasedAt.IsZero() }
 
+// stops reports whether a brake is about a run.
+func stops(b *job.Brake, r *job.Run) bool {
+	return (b.Policy == "" || b.Policy == r.Policy) && (b.Version == 0 || b.Version == r.Version)
+}
+
 // ended reports whether nothing may happen to the page any more.
 func ended(p job.Page) bool { return p.State == job.Completed || p.State == job.Discarded }
 
